@@ -22,7 +22,7 @@ _LEFT = ' style="text-align: left"'
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the first rows as a table without empty columns, reading one row more at most."""
+    """Return the first rows as a table without empty columns; read at most one more row."""
     first = list(islice(rows, SHOWN + 1))
     used = [each for each in columns if not first or any(_text(row.get(each)) for row in first)]
     body = "".join(

@@ -1,4 +1,4 @@
-"""Measures for light small commands."""
+"""Startup-time optimizations for small commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def keep_pandas_out() -> None:
 
 
 def _look_for_pandas_in_vain(arrow: ModuleType) -> None:
-    """Let Arrow's only look-up of pandas fail."""
+    """Make Arrow's only lookup of pandas fail."""
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
     try:

@@ -1,4 +1,4 @@
-"""Temporary folders, removed after their process: the next process removes unlocked ones."""
+"""Temporary folders of processes; the next process removes those of dead ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _held: list[int] = []
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder, in memory where there is plenty; for larger files use `disk_root`.
+    """Yield a temporary folder, in memory if there is enough; use `disk_root` for larger files.
 
     RocksDB syncs each tree file of a task, which costs milliseconds on a disk.
     """

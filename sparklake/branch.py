@@ -1,4 +1,4 @@
-"""A branch: the only mutable thing in a repository."""
+"""A branch: the only mutable part of a repository."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 class Branch:
     """A branch of a repository. Changes are staged until they are committed.
 
-    Staging many objects stages all or none. With `if_needed`, a call without changes returns the
-    head, or no commits. Verbs raise RefNotFoundError for a missing branch, ReadOnlyError or
-    ProtectedError for a guarded one, and RaceLostError if it keeps moving.
+    Staging many objects is atomic. With `if_needed`, a no-op returns the head, or no commits. Verbs
+    raise RefNotFoundError for a missing branch, ReadOnlyError or ProtectedError for a guarded one,
+    and RaceLostError if it keeps moving.
     """
 
     def __init__(self, context: Context, name: str) -> None:
@@ -55,7 +55,7 @@ class Branch:
 
     @property
     def state(self) -> BranchState:
-        """The head and the staged changes at one moment."""
+        """A consistent snapshot of the head and the staged changes."""
         return get_branch(self._context, self.name)
 
     @property
@@ -69,7 +69,7 @@ class Branch:
         return bool(self.state.layers)
 
     def count_staged(self) -> int:
-        """Return the number of staged changes; a path counts once for each staging."""
+        """Return the number of staged changes. A path staged twice may count twice."""
         from sparklake.verbs.base.staging import count_staged
 
         return count_staged(self._context, get_branch(self._context, self.name))
@@ -87,7 +87,7 @@ class Branch:
         return diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
-        """Return the reads, copies and engine of a commit; nothing changes."""
+        """Return the reads, copies and engine of a commit, without running it."""
         from sparklake.graveler.planning.path_filter import filter_for
         from sparklake.verbs.commits import explain_commit
 
@@ -104,7 +104,7 @@ class Branch:
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
-        """Commit the staged changes, or those of `paths`; writers may continue.
+        """Commit the staged changes, or those of `paths`. Writers are not blocked.
 
         Raises NoChangesError, AlreadyCommittedError.
 
@@ -241,7 +241,7 @@ class Branch:
 
     @verb("delete", NOTHING)
     def delete(self, path: str, once: str | Once | None = None) -> None:
-        """Stage the removal of an object; a missing one is no error.
+        """Stage the removal of an object. A missing object is not an error.
 
         Examples:
             >>> branch.delete("raw/orders.csv")
@@ -367,8 +367,8 @@ class Branch:
     def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[EditLocation]:
         """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
-        At the end, all commits there are staged, or nothing if the body raises. After an earlier
-        edit with the key `once`, nothing is staged: `repeated` of the URI lets the body skip its
+        On exit, all commits made there are staged, or nothing if the body raises. After an earlier
+        edit with the key `once`, nothing is staged: check the URI's `repeated` flag to skip the
         work. Raises TableChangedError after concurrent commits to the table.
         """
         from sparklake.verbs.delta.write import edit_delta
@@ -391,7 +391,7 @@ class Branch:
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> ImportReport:
-        """Commit existing objects without copying them: the `commit` of the report.
+        """Commit existing objects in place, without copying them.
 
         `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
@@ -430,7 +430,7 @@ class Branch:
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
-        """Undo commits, with one new commit for each; all of them, or none.
+        """Undo commits atomically, with one new commit for each.
 
         A merge is compared with its parent `parent_number`, starting at 1. Conflicts with later
         changes are decided as in a merge, and raise its errors.
@@ -471,10 +471,10 @@ class Branch:
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> list[Commit]:
-        """Apply commits to the branch, with one new commit for each; all of them, or none.
+        """Apply commits to the branch atomically, with one new commit for each.
 
-        Messages and metadata default to those of the originals, which the metadata names. Arguments
-        and errors are those of `revert`.
+        Messages and metadata default to the originals'; the metadata identifies the original.
+        Arguments and errors are those of `revert`.
         """
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.replay import ReplayOptions, cherry_pick
@@ -517,7 +517,7 @@ class Branch:
     def reset(
         self, prefix: str | None = None, path: str | None = None, once: str | Once | None = None
     ) -> None:
-        """Drop the staged changes: all, or those under a prefix, or of one object."""
+        """Drop all staged changes, or those under a prefix or of one object."""
         from sparklake.verbs.commits import reset
 
         reset(self._context, self.name, prefix, path)
@@ -544,7 +544,9 @@ class Branch:
         force: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
-        """Move the branch to any ref; return its commit. Former commits stay, by id.
+        """Move the branch to any ref; return its commit.
+
+        The previous commits remain available by id.
 
         Raises UnexpectedHeadError unless the head is `expected`, and DirtyBranchError for staged
         changes, unless `force` drops them.
@@ -561,14 +563,15 @@ class Branch:
     def undo(self, once: str | Once | None = None) -> Commit:
         """Undo the latest move of the branch; a second undo repeats it.
 
-        Staged changes in an undone commit stay there. Raises NothingToDoError, DirtyBranchError.
+        Staged changes contained in an undone commit are not staged again. Raises NothingToDoError,
+        DirtyBranchError.
         """
         from sparklake.verbs.refs.moves import undo
 
         return undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
-        """Let the branch expire after a time from now, or never."""
+        """Expire the branch after a time from now, or never."""
         from sparklake.verbs.refs.branches import set_expiry
 
         return set_expiry(self._context, self.name, expires)
@@ -583,11 +586,11 @@ class Branch:
         expires: timedelta = KEPT_FOR,
         rules: RulesLike = None,
     ) -> Iterator[Branch]:
-        """Yield a hidden branch to work on; it is merged into this one at the end.
+        """Yield a hidden branch to work on, and merge it into this one at the end.
 
-        Others see all of the work, or none. An exception of the body passes through, with a note
-        with the name of the branch. Raises TransactionError if the merge fails, and
-        DirtyBranchError for staged changes on this branch.
+        Others see all of the work or none. An exception in the body propagates, with a note naming
+        the branch. Raises TransactionError if the merge fails, and DirtyBranchError for staged
+        changes on this branch.
 
         Examples:
             >>> with main.transaction("two notes at once") as tx:

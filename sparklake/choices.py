@@ -1,4 +1,4 @@
-"""Choices of a user in settings files."""
+"""Enumerated values of settings files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class Engine(str, Enum):
-    """The place where a plan's tasks run.
+    """Where the tasks of a plan run.
 
-    `local` is this machine: one thread for small plans, several for larger ones.
-    `auto` is `local`, and Spark for large plans if a session exists.
+    `local` is this machine: one thread for small plans, several for larger ones. `auto` is `local`,
+    and Spark for large plans if a session exists.
     """
 
     AUTO = "auto"
@@ -18,7 +18,7 @@ class Engine(str, Enum):
 
 
 class S3Writes(str, Enum):
-    """Spark's way to buckets: Hadoop's client, uploads by tasks, or the first available."""
+    """How Spark writes to buckets: Hadoop's client, uploads by tasks, or the first available."""
 
     AUTO = "auto"
     S3A = "s3a"

@@ -1,4 +1,4 @@
-"""Settings of a lake: arguments precede the environment, the settings file and the defaults."""
+"""Settings of a lake, in order: arguments, environment, settings file, defaults."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FILE_ONLY = frozenset({"engine"})
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """The disk cache of remote tree files; None uses the machine's default, 0 bytes no cache."""
+    """The disk cache of remote tree files. None is the machine's default, 0 bytes disables it."""
 
     folder: str | None = None
     max_bytes: int | None = None
@@ -119,7 +119,7 @@ class Settings:
     """The configuration of one lake.
 
     `home` has the embedded Postgres, used without `dsn`. `workers` is the number of threads that
-    share a plan on this machine, None by cores.
+    share a plan on this machine; None derives it from the cores.
     """
 
     home: Path
@@ -174,7 +174,7 @@ def load_settings(
 def cache_place(settings: CacheSettings) -> tuple[Path, int]:
     """Return the folder and maximum bytes of this machine's cache.
 
-    Its environment precedes the driver's settings, but a disabled cache stays disabled.
+    Its environment overrides the driver's settings, but a disabled cache stays disabled.
     """
     local = _cache_here(settings)
     folder = Path(local.folder) if local.folder else _default_cache()
@@ -241,7 +241,7 @@ def disk_root() -> Path:
 
 
 def fast_root() -> Path:
-    """Return the folder for small temporary files, in memory where there is plenty."""
+    """Return the folder for small temporary files, in memory if there is enough."""
     try:
         free = shutil.disk_usage(_SHARED_MEMORY).free
     except OSError:

@@ -200,7 +200,7 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 
 def diff_document(row: DiffRow | ThreeWayRow) -> Document:
-    """Return a difference; of a three-way diff with all sides, None for a missing object."""
+    """Return a difference. A three-way diff has all sides, None for a missing object."""
     document: dict[str, Any] = {"type": row.type.value, "path": row.path, "size": row.size}
     for name in ("left_checksum", "right_checksum"):
         if hasattr(row, name):
@@ -245,7 +245,7 @@ def table_diff_document(diff: TableDiff) -> Document:
 
 
 def operation_document(each: Operation) -> Document:
-    """Return a ref move. None is a missing ref, and dates are in unix seconds."""
+    """Return a ref move. A missing ref is None. Dates are in unix seconds."""
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
@@ -343,7 +343,7 @@ def json_line(document: Document) -> str:
 def json_list(documents: Iterable[Document]) -> Iterator[str]:
     """Yield a JSON list, one document per line, as the documents arrive.
 
-    An immediate error yields nothing, so that it leaves no partial list.
+    An immediate error yields nothing, to avoid a partial list.
     """
     before = "[\n  "
     for document in documents:

@@ -1,4 +1,4 @@
-"""Errors, grouped by the reaction of a caller.
+"""Errors, grouped by how a caller handles them.
 
 Every class has a stable `kind` for programs and an `exit_code` for the shell. A message states what
 failed, on what, and what to do next.
@@ -30,7 +30,7 @@ class SparklakeError(Exception):
 
 
 class MissingDependencyError(SparklakeError, ImportError):
-    """A missing optional package. The message has its extra."""
+    """A missing optional package. The message contains its extra."""
 
     kind = "missing_dependency"
     exit_code = 15
@@ -90,7 +90,7 @@ class InvalidRowsError(InvalidInputError):
 
 
 class IdempotencyKeyReusedError(InvalidInputError):
-    """An idempotency key of a different verb or different arguments."""
+    """An idempotency key used with a different verb or different arguments."""
 
     kind = "idempotency_key_reused"
 
@@ -98,7 +98,7 @@ class IdempotencyKeyReusedError(InvalidInputError):
 class UnsupportedNamesError(InvalidInputError):
     """Object names not supported by the destination of an export.
 
-    `objects` has the first ones, each with the reason. `count` is the number of all.
+    `objects` lists the first ones with the reason. `count` is the total.
     """
 
     kind = "unsupported_names"
@@ -112,10 +112,10 @@ class UnsupportedNamesError(InvalidInputError):
 
 
 class ImportErrorsError(InvalidInputError):
-    """Invalid rows of an import. No branch moved.
+    """An import with invalid rows. No branch moved.
 
-    `counts` is by reason. `errors` is an Arrow table of the first rows. `errors_to` has Parquet
-    files of all rows, if it was requested.
+    `counts` has the number of rows per reason. `errors` is an Arrow table of the first rows.
+    `errors_to` is the location of Parquet files with all rows, if requested.
     """
 
     kind = "import_errors"
@@ -134,7 +134,7 @@ class ImportErrorsError(InvalidInputError):
 
 
 class InvalidHooksError(InvalidInputError):
-    """A mistake in a hook file, with its place."""
+    """An invalid hook file. The message contains the line."""
 
     kind = "invalid_hooks"
 
@@ -150,7 +150,7 @@ class InvalidDumpError(SparklakeError, ValueError):
 
 
 class NotFoundError(SparklakeError, LookupError):
-    """A missing name, such as of a label."""
+    """A missing name, such as a label."""
 
     kind = "not_found"
     exit_code = 13
@@ -169,7 +169,7 @@ class RefNotFoundError(NotFoundError, FileNotFoundError):
 
 
 class AmbiguousRefError(RefNotFoundError):
-    """A commit id prefix of several commits."""
+    """An ambiguous commit id prefix."""
 
     kind = "ambiguous_ref"
 
@@ -188,7 +188,7 @@ class AlreadyExistsError(SparklakeError, FileExistsError):
 
 
 class NamespaceInUseError(AlreadyExistsError):
-    """A storage namespace of another, perhaps deleted, repository."""
+    """A storage namespace in use by another repository, possibly deleted."""
 
     kind = "namespace_in_use"
 
@@ -230,13 +230,13 @@ class RaceLostError(SparklakeError):
 
 
 class AlreadyCommittedError(RaceLostError):
-    """Staged changes committed by another writer: nothing remains to be done."""
+    """Staged changes already committed by another writer."""
 
     kind = "already_committed"
 
 
 class WriteFinishedError(RaceLostError):
-    """An abandoned or staged table write. It stages nothing more."""
+    """A table write that is already abandoned or staged. It stages nothing."""
 
     kind = "write_finished"
 
@@ -251,7 +251,7 @@ class WriteFinishedError(RaceLostError):
 
 
 class TableChangedError(RaceLostError):
-    """A Delta table with concurrent commits of others."""
+    """Concurrent commits to a Delta table."""
 
     kind = "table_changed"
 
@@ -283,13 +283,13 @@ class IdempotencyKeyInUseError(RaceLostError):
 
 
 class CollectionRunningError(RaceLostError):
-    """A running garbage collection: wait for its end."""
+    """A running garbage collection: wait until it finishes."""
 
     kind = "collection_running"
 
 
 class PurgeRunningError(RaceLostError):
-    """A running or unfinished purge: wait for its end, or resume it."""
+    """A running or unfinished purge: wait until it finishes, or resume it."""
 
     kind = "purge_running"
 
@@ -368,9 +368,10 @@ class PurgeBlockedError(SparklakeError):
 
 
 class AddressConflictError(SparklakeError):
-    """Equal objects with a different address. Nothing was published.
+    """An equal object at a different address.
 
-    A range of the same objects exists, with `address` for the object at `path`.
+    Nothing was published. A range of the same objects exists, with `address` for the object at
+    `path`.
     """
 
     kind = "address_conflict"
@@ -383,7 +384,7 @@ class AddressConflictError(SparklakeError):
 
 
 class NewerDumpError(SparklakeError):
-    """A newer dump of refs, or newer trees, of another program. Nothing was dumped or restored."""
+    """A newer refs dump, or newer trees, of another program. Nothing was dumped or restored."""
 
     kind = "newer_dump"
     exit_code = 4
@@ -402,7 +403,7 @@ _SHOWN_FIELDS = {
 class MergeConflictError(SparklakeError):
     """Keys changed by both sides of a merge. Nothing was published.
 
-    `conflicts` has the first ones in key order. `count` is the number of all.
+    `conflicts` lists the first ones in key order. `count` is the total.
     """
 
     kind = "merge_conflict"
@@ -430,10 +431,7 @@ class StrategyError(SparklakeError):
 
 
 class TransactionError(SparklakeError):
-    """A transaction with a failed merge. `branch` keeps its work.
-
-    The cause has the reason.
-    """
+    """A transaction with a failed merge. `branch` holds its work. `__cause__` is the reason."""
 
     kind = "transaction"
     exit_code = 3
@@ -456,7 +454,7 @@ class StoreError(SparklakeError, OSError):
 class StoreUnreachableError(StoreError):
     """An unreachable or missing bucket or directory.
 
-    `is_missing` is set if it is known not to exist.
+    `is_missing` is True if it is known not to exist.
     """
 
     kind = "store_unreachable"
@@ -494,7 +492,7 @@ class MissingFileError(StoreError):
 
 
 class PurgedError(MissingFileError):
-    """An object with purged bytes.
+    """A purged object.
 
     `purge_id`, `who` and `date` identify the purge. `date` is in unix seconds.
     """
@@ -509,7 +507,7 @@ class PurgedError(MissingFileError):
 
 
 class CorruptFileError(StoreError):
-    """A damaged file of the lake: the contents do not match its name."""
+    """A damaged file of the lake: its content does not match its name."""
 
     kind = "corrupt_file"
     exit_code = 10

@@ -35,7 +35,7 @@ _TOO_OLD = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\
 
 @contextmanager
 def missing_extras() -> Iterator[None]:
-    """Raise MissingDependencyError for a missing package of sparklake; pass other errors."""
+    """Raise MissingDependencyError for a missing sparklake extra; propagate other errors."""
     try:
         yield
     except MissingDependencyError:

@@ -1,4 +1,4 @@
-"""Ctrl-C: threads to abandon, and programs with a prompt end."""
+"""Ctrl-C: abandonable threads, and prompt termination."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _here = threading.local()
 class Threads(Executor):
     """A pool of threads, abandoned by an interrupt.
 
-    Leaving its `with` waits for running calls, so that nothing is written after a reported failure;
-    an error drops queued calls. An interrupt waits at most GRACE_SECONDS, then abandons the
-    threads, which are daemons and end at their next `check_interrupted`.
+    Leaving its `with` waits for running calls, so that nothing is written after a failure is
+    reported; an error drops queued calls. An interrupt waits at most GRACE_SECONDS, then abandons
+    the threads, which are daemons and stop at their next `check_interrupted`.
     """
 
     def __init__(self, count: int | None = None, name: str = "sparklake") -> None:
@@ -147,10 +147,11 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
 
 @contextmanager
 def ending_soon(say: Callable[[], object]) -> Iterator[None]:
-    """End this program soon after Ctrl-C, even if it is waiting or cleaning up.
+    """Terminate this program shortly after Ctrl-C, even if it is waiting or cleaning up.
 
-    After END_SECONDS, `say` informs the user, and the process ends with InterruptError's exit code.
-    Use it only for programs that end with the block. A no-op outside of the main thread.
+    After END_SECONDS, `say` informs the user, and the process exits with the exit code of
+    InterruptError. Use it only for programs that finish with the block. A no-op outside of the main
+    thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

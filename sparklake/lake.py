@@ -57,9 +57,9 @@ def connect(
     engine: Engine | str | None = None,
     progress: Progress = UNWATCHED,
 ) -> Lake:
-    """Open a lake; no JVM starts before one is needed.
+    """Open a lake. A JVM starts only on demand.
 
-    Its refs are in the Postgres of `dsn`, else in an embedded one in `home`. Raises
+    Its refs are in the Postgres at `dsn`, or in an embedded one in `home`. Raises
     RefStoreUnavailableError.
 
     Examples:
@@ -98,9 +98,9 @@ def connect_running(home: str | Path | None = None, dsn: str | None = None) -> L
 
 
 def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
-    """Open a lake in a process of Spark, which gets no passwords.
+    """Open a lake in a Spark process, which receives no passwords.
 
-    This process's settings, or libpq, complete a DSN without its password.
+    The password is taken from this process's settings, or by libpq.
     """
     from sparklake.stores.postgres.connections import public_dsn
 
@@ -153,7 +153,7 @@ class Lake:
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Let `spark.read.format` read "sparklake.objects", ".diff" and ".log" of this lake."""
+        """Register "sparklake.objects", ".diff" and ".log" of this lake for `spark.read.format`."""
         from sparklake.verbs.tables.read import register_formats
 
         opener = self.remote_opener()
@@ -227,11 +227,11 @@ class Lake:
     ) -> Repository:
         """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
-        It takes over the namespace: no other repository may keep using it. Dump and trees are
+        It takes over the namespace: no other repository may use it afterwards. Dump and trees are
         verified first, and one error reports all problems. An outdated dump raises NewerDumpError,
         unless `accept_old`. In `rename`, `heads/NAME` and `tags/NAME` select one kind; later
         restores of the dump repeat it. `check` lists and `repair` restores the missing files of an
-        `incomplete` dump. `on_note` receives a line with the dump's age, and one for each omission.
+        `incomplete` dump. `on_note` receives one line with the dump's age, and one per omission.
         """
         from sparklake.verbs.dumps.restore import RestoreOptions, address_notes, restore_refs
 
@@ -308,7 +308,7 @@ class Lake:
 
 
 def parse_engine(engine: Engine | str | None) -> Engine | None:
-    """Return the engine of a name. Raises InvalidInputError."""
+    """Parse the name of an engine. Raises InvalidInputError."""
     if engine is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A repository: its refs, and the verbs between them."""
+"""A repository: its refs, and the verbs on them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _TAG: ResultCodec[TagInfo] = ResultCodec(asdict, lambda _, result: TagInfo(**res
 
 @runs_verbs
 class Repository:
-    """A versioned lake: a storage namespace, and the refs over it.
+    """A storage namespace and the refs over it.
 
     Unknown refs raise RefNotFoundError. Lazy results are iterated, or computed with `to_arrow()` or
     `to_df()`. Plans, previews and dry runs change nothing.
@@ -79,7 +79,7 @@ class Repository:
 
     @property
     def info(self) -> RepositoryInfo:
-        """The lake's information on the repository."""
+        """The lake's record of the repository."""
         return self._context.info
 
     @property
@@ -136,11 +136,11 @@ class Repository:
         return Branch(self._context, get_branch(self._context, name).name)
 
     def branches(self, hidden: bool = False) -> list[Branch]:
-        """Return the branches in byte order of names; hidden ones only on request."""
+        """Return the branches in the byte order of their names; hidden ones only on request."""
         return [Branch(self._context, each.name) for each in self.branch_states(hidden)]
 
     def branch_states(self, hidden: bool = False) -> Sequence[BranchState]:
-        """Return the branches at one moment; hidden ones only on request."""
+        """Return a consistent snapshot of all branches; hidden ones only on request."""
         return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
 
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
@@ -187,7 +187,7 @@ class Repository:
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, timestamp: datetime) -> Commit:
-        """Return the branch head at a time. Raises RefNotFoundError before its creation."""
+        """Return the branch head at a given time. Raises RefNotFoundError before its creation."""
         from sparklake.verbs.refs.moves import head_at
 
         return head_at(self._context, branch, timestamp)
@@ -212,7 +212,7 @@ class Repository:
         return list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects and folders directly under a prefix; others are not read."""
+        """Yield the objects and folders directly under a prefix, without reading deeper levels."""
         from sparklake.verbs.objects.list import list_folder
 
         return list_folder(self._context, ref, prefix)
@@ -360,7 +360,7 @@ class Repository:
         """Yield the differences of `diff`, with the changed lines of text objects.
 
         Without a right ref, they are a branch's staged changes. Objects above 1 MiB or 20,000
-        lines, and other than text, have a reason instead.
+        lines, and binary objects, have a reason instead.
 
         Examples:
             >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
@@ -380,7 +380,7 @@ class Repository:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Return the different rows of a parquet, orc or delta table, as committed."""
+        """Return the differing rows of a parquet, orc or delta table, as committed."""
         from sparklake.verbs.tables.row_diff import diff_table
 
         return diff_table(
@@ -449,7 +449,7 @@ class Repository:
         return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
-        """Return the commit of a ref, and count its changes against its first parent."""
+        """Return the commit of a ref, and the number of its changes against its first parent."""
         from sparklake.verbs.history.show import show
 
         return show(self._context, ref)
@@ -461,7 +461,7 @@ class Repository:
         return merge_base(self._context, self.resolve(left), self.resolve(right))
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Return all best common ancestors of two refs, that of `merge_base` first."""
+        """Return all best common ancestors of two refs, starting with that of `merge_base`."""
         from sparklake.verbs.base.merge_bases import common_ancestors
 
         return common_ancestors(self._context, self.resolve(left), self.resolve(right))
@@ -540,10 +540,10 @@ class Repository:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
         With `squash`, or selected `paths`, its only parent is dest: the next merge uses the same
-        base. `rules` come before `strategy`; docs/merging.md describes functions. Undecided keys
-        raise MergeConflictError: `.count` of them, the first 10,000 in `.conflicts`. `schema_check`
-        reports Parquet tables with added files of other types as conflicts. Also raises
-        StrategyError, DirtyBranchError for staged changes of dest to merged objects, and
+        base. `rules` come before `strategy`; docs/merging.md describes functions. Unresolved keys
+        raise MergeConflictError: `.count` is their number, `.conflicts` has the first 10,000.
+        `schema_check` reports Parquet tables with added files of other types as conflicts. Also
+        raises StrategyError, DirtyBranchError for staged changes of dest to merged objects, and
         NoChangesError. No error changes anything.
 
         Examples:
@@ -598,7 +598,7 @@ class Repository:
     # --- dumps, exports, purges, garbage and checks -----------------------------------------------
 
     def dump_refs(self, overwrite: bool = False, check_addresses: bool = True) -> RefsDump:
-        """Write all branches, tags and commits at one moment into the storage namespace.
+        """Write a snapshot of all branches, tags and commits into the storage namespace.
 
         `lake.restore_repository` and lakeFS can restore them, without staged changes. Unless
         `overwrite`, raises NewerDumpError after another program's dump, and RefsLostError for a
@@ -623,8 +623,8 @@ class Repository:
     ) -> ExportResult:
         """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        An incremental export copies differences, and deletes removed objects unless `keep_removed`.
-        See docs/export.md.
+        An incremental export copies the differences, and deletes removed objects unless
+        `keep_removed`. See docs/export.md.
         """
         from sparklake.verbs.exports.export import export
         from sparklake.verbs.exports.work import ExportOptions
@@ -648,7 +648,7 @@ class Repository:
         prefix: str = "",
         format: str = "parquet",  # noqa: A002
     ) -> ExportResult:
-        """Write the objects of a commit as rows to an empty folder; copy no object."""
+        """Write a manifest of a commit's objects to an empty folder, without copying them."""
         return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
 
     def purge(
@@ -706,13 +706,13 @@ class Repository:
         grace: timedelta = GRACE,
         work: str | None = None,
     ) -> Collection:
-        """Delete unreferenced objects, and let commits expire. Raises CollectionRunningError."""
+        """Delete unreferenced objects, and expire commits. Raises CollectionRunningError."""
         from sparklake.verbs.gc.collect import collect_garbage
 
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace, lists=work)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Return all garbage of a collection, by address. Raises NotFoundError."""
+        """Return all garbage found by a collection, by address. Raises NotFoundError."""
         from sparklake.verbs.gc.collect import garbage_rows
 
         return garbage_rows(self._context, run_id)
@@ -725,7 +725,7 @@ class Repository:
         to: str | None = None,
         grace: timedelta = GRACE,
     ) -> CheckReport:
-        """Verify the repository, as described in docs/check-and-repair.md."""
+        """Verify the repository. See docs/check-and-repair.md."""
         from sparklake.verbs.checks.check import check
         from sparklake.verbs.checks.report import CheckOptions, parse_level
 
@@ -739,10 +739,10 @@ class Repository:
         dry_run: bool = False,
         accept: Callable[[RepairStep], bool] | None = None,
     ) -> RepairReport:
-        """Restore lost or damaged files, as reported by a check of the level.
+        """Restore lost or damaged files, as found by a check at the given level.
 
         They come from the local cache, copies of the namespace in `sources`, and equal records and
-        objects in history; refs come from their dump. Ids and checksums prove each result, and
+        objects in history; refs come from the dump. Ids and checksums prove each result, and
         replaced files are kept. See docs/check-and-repair.md.
         """
         from sparklake.verbs.checks.report import parse_level

@@ -1,4 +1,4 @@
-"""The only builder of a SparkSession, and the only look-up of Java."""
+"""The only builder of a SparkSession, and the only lookup of Java."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def _local_settings() -> dict[str, str]:
 
 
 def _jar_settings() -> dict[str, str]:
-    """Return the settings for jars and Delta, in addition to spark-defaults.conf.
+    """Return the settings for jars and Delta, to add to spark-defaults.conf.
 
-    Empty if PYSPARK_SUBMIT_ARGS has jars, which would replace these.
+    Empty if PYSPARK_SUBMIT_ARGS contains jars, which would override these.
     """
     if re.search("jars|packages", os.environ.get("PYSPARK_SUBMIT_ARGS", "")):
         return {}
@@ -162,7 +162,7 @@ def delta_package() -> str | None:
 
 
 def _downloaded(package: str) -> list[str]:
-    """Return Ivy's jars of an earlier session: all, or none."""
+    """Return the jars downloaded by Ivy in an earlier session: all or none."""
     group, artifact, version = package.split(":")
     names = (f"{group}_{each}-{version}.jar" for each in (artifact, "delta-storage"))
     jars = [_ivy_folder() / "jars" / name for name in names]
@@ -176,7 +176,7 @@ def _ivy_folder() -> Path:
 
 
 def _spark_defaults() -> dict[str, str]:
-    """Return the user's settings in spark-defaults.conf: a builder would replace them."""
+    """Return the user's settings in spark-defaults.conf: a builder would override them."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_spark_folder(), "conf")
     file = Path(folder, "spark-defaults.conf")
     if not file.is_file():
@@ -202,7 +202,7 @@ def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
 
 
 def is_spark_3() -> bool:
-    """Return whether this is Spark 3.5, the oldest supported version."""
+    """Return whether Spark is 3.5, the oldest supported version."""
     import pyspark
 
     version: str = pyspark.__version__
@@ -218,7 +218,7 @@ def is_connect_3() -> bool:
 
 @contextmanager
 def job_description(spark: SparkSession, text: str) -> Iterator[None]:
-    """Show a text as the description of the session's jobs in the Spark UI.
+    """Set the description of the session's jobs in the Spark UI.
 
     If several threads run verbs, the latest one describes the jobs of all.
     """

@@ -125,7 +125,7 @@ def object_uri(text: str) -> KeyUri:
 
 
 def folder_uri(text: str) -> KeyUri:
-    """Return the folder of a URI, "" for all of a ref."""
+    """Return the folder of a URI; "" is the whole ref."""
     return prefix_uri(text) if parse_uri(text).key == "" else object_uri(text)
 
 
@@ -138,7 +138,7 @@ def prefix_uri(text: str) -> KeyUri:
 
 
 def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Return the source and dest of a transfer. An empty key is all of a ref."""
+    """Return the source and dest of a transfer. An empty key is the whole ref."""
     return folder_uri(source), folder_uri(dest)
 
 
@@ -163,7 +163,7 @@ def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
 
 
 def _more_than_a_ref(text: str, uri: LakeUri) -> InvalidUriError:
-    """Return the error for a URI with a key. A '/' may be meant as a part of a name."""
+    """Return the error for a URI with a key. The '/' may be intended as part of the name."""
     place = f"{SCHEME}{uri.repository}/{uri.ref}"
     other = (uri.key or "").strip("/").replace("/", "-")
     hint = f", or {place}-{other}, because names of branches and tags contain no '/'"

@@ -1,4 +1,4 @@
-"""Escapes for names of other people: an escape sequence could forge terminal output."""
+"""Escaping of untrusted names: an escape sequence could forge terminal output."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _KEPT = "\n\t"
 
 
 def visible_line(text: str) -> str:
-    """Return a string on one line, with escapes for all unprintable characters."""
+    """Return a string on one line, with all unprintable characters escaped."""
     return _escaped(text, "")
 
 
 def visible_text(text: str) -> str:
-    """Return a string with escapes for unprintables except line ends and tabs."""
+    """Return a string with unprintable characters escaped, except line breaks and tabs."""
     return _escaped(text, _KEPT)
 
 
 def shell_word(text: str) -> str:
-    """Return a string as one word for a shell. Unprintable characters need bash or zsh."""
+    """Quote a string as one shell word. Unprintable characters require bash or zsh."""
     if text.isprintable():
         return shlex.quote(text)
     word = "".join(

@@ -1,4 +1,4 @@
-"""Airflow's errors for sparklake's: final ones, and ones worth a retry."""
+"""Conversion of sparklake's errors to Airflow's, permanent or retryable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRIED = frozenset(each.exit_code for each in _RETRIED_ERRORS)
 
 
 def failure(name: str, code: int, message: str) -> Exception:
-    """Return the error of a failed verb; Airflow does not retry AirflowFailException."""
+    """Return the Airflow error for a failed verb. AirflowFailException is not retried."""
     kind = AirflowException if code in RETRIED else AirflowFailException
     error: Exception = kind(f"sparklake {name} failed with exit code {code}: {message}")
     return error
@@ -41,7 +41,7 @@ def message_of(document: Any) -> str | None:
 
 @contextmanager
 def failing(name: str) -> Iterator[None]:
-    """Turn sparklake's errors into Airflow's."""
+    """Convert sparklake's errors to Airflow's."""
     try:
         yield
     except SparklakeError as error:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LakePlace:
-    """The place of a lake's refs. None means: use the environment and the settings file."""
+    """The location of a lake's refs. None means the environment or the settings file."""
 
     home: Path | None = None
     dsn: str | None = field(default=None, repr=False)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The place as environment variables of a process."""
+        """The location as environment variables of a process."""
         variables = {"SPARKLAKE_HOME": self.home, "SPARKLAKE_DSN": self.dsn}
         return {name: str(value) for name, value in variables.items() if value is not None}
 
@@ -36,8 +36,8 @@ class LakePlace:
 class SparklakeHook(BaseHook):
     """The lake of a `sparklake` connection.
 
-    The connection's password is the DSN, and `home` in its extra the home folder. Without a
-    connection id, the environment of the worker decides, as for the command.
+    The connection's password is the DSN, and `home` in its extra is the home folder. Without a
+    connection id, the worker's environment applies, as for the command.
     """
 
     conn_name_attr = "sparklake_conn_id"
@@ -51,7 +51,7 @@ class SparklakeHook(BaseHook):
 
     @property
     def place(self) -> LakePlace:
-        """The place of the lake. Airflow masks the DSN and its password in later logs.
+        """The location of the lake. Airflow masks the DSN and its password in later logs.
 
         Raises InvalidInputError for a connection without a DSN and a home.
         """
@@ -94,7 +94,7 @@ class SparklakeHook(BaseHook):
 
 
 def _mask(dsn: str) -> None:
-    """Let Airflow's logs show neither a DSN nor its password."""
+    """Mask a DSN and its password in Airflow's logs."""
     # Lazy import: only tasks need it.
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

@@ -1,4 +1,4 @@
-"""Names of the connection type; Airflow is not imported."""
+"""Names of the connection type. Does not import Airflow."""
 
 from __future__ import annotations
 

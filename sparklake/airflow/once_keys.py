@@ -1,4 +1,4 @@
-"""Idempotency keys: all tries of a task in one run share a key."""
+"""Idempotency keys, shared by all tries of a task in one run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def once_key(context: Any) -> str:
 def with_once(
     arguments: Sequence[str], options: frozenset[str], once: str | bool, context: Any
 ) -> list[str]:
-    """Return the arguments of a verb with its key, if the verb takes one and none is given.
+    """Add the idempotency key to a verb's arguments, unless one is given.
 
     Args:
         arguments: The arguments of the verb.
@@ -43,7 +43,7 @@ def with_once(
 
 
 def _bounded(key: str) -> str:
-    """Shorten a key that is too long; different keys stay different."""
+    """Shorten an overlong key. Different keys stay different."""
     if len(key) <= _MAX_CHARACTERS:
         return key
     digest = sha256(key.encode()).hexdigest()[:_DIGEST_CHARACTERS]

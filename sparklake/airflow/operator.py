@@ -1,4 +1,4 @@
-"""Verbs in the process of the task, without a JVM."""
+"""Verbs in the task's process, without a JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sparklake.uri import SCHEME
 
 
 class SparklakeOperator(BaseOperator):
-    """Run a verb in the process of the task, and return its result document as XCom.
+    """Run a verb in the task's process; return its result document as XCom.
 
     Args:
         verb: The words of the command, such as `merge` or `branch create` (templated).
@@ -82,7 +82,7 @@ class Ran:
 
 
 def run_here(words: Sequence[str], arguments: Sequence[str], options: Mapping[str, Any]) -> Ran:
-    """Run a command in this process with these global options; start no JVM for large plans."""
+    """Run a command in this process with these global options, without a JVM for large plans."""
     # Lazy imports: see SparklakeOperator.execute.
     from sparklake.cli.main import run
     from sparklake.cli.options import Format

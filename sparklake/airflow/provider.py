@@ -8,7 +8,7 @@ from sparklake.airflow.names import CONNECTION_TYPE, FIELDS, HOME
 
 
 def provider_info() -> dict[str, Any]:
-    """Return the metadata, in the form of Airflow's `provider_info.schema.json`."""
+    """Return the metadata defined by Airflow's `provider_info.schema.json`."""
     return {
         "package-name": "sparklake",
         "name": "sparklake",

@@ -57,7 +57,7 @@ def branch_per_run(
 
     The tasks of the block stage or commit on the branch, and check it. If one fails, nothing is
     merged, whatever the trigger rules of the tasks after it, and the log of the task names the
-    branch. Merged or not, the branch stays until it expires and `sparklake branch prune` deletes
+    branch. Merged or not, the branch remains until it expires and `sparklake branch prune` deletes
     it, so that all tasks can run again.
 
     Args:
@@ -125,7 +125,7 @@ def _tasks_that_may_fail_unnoticed(group: TaskGroup) -> list[Any]:
 
 def _report_of(branch: str, dest: str) -> Any:
     def report(context: Any) -> None:
-        """Log the branch with the work of a failed task."""
+        """Log the branch that holds the work of a failed task."""
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
             "%(source)s is not merged into %(target)s, and stays until it expires. Look at what is "

@@ -27,7 +27,7 @@ Without `map_indexes`, Airflow returns those of all previous runs.
 
 
 class CommitSensor(BaseSensorOperator):
-    """Wait for a move of a branch or a change of a path; return the head as XCom.
+    """Wait until a branch moves or a path changes; return the head as XCom.
 
     Staged changes do not count. Use `mode="reschedule"` for long waits: the sensor keeps no state.
 
@@ -35,7 +35,7 @@ class CommitSensor(BaseSensorOperator):
         uri: `lakefs://REPO/BRANCH`, or `lakefs://REPO/BRANCH/PATH` for an object, or for all
             below `PATH/` (templated).
         since: The id of the commit to compare with (templated). By default, the commit that this
-            task returned in its previous run. Without any, the sensor returns the head at once.
+            task returned in its previous run. Without one, the sensor returns the head immediately.
         sparklake_conn_id: The connection of the lake; None uses the worker's environment.
     """
 
@@ -68,7 +68,7 @@ class CommitSensor(BaseSensorOperator):
 def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
     """Return the branch's head, and whether the URI's content differs from `since`.
 
-    If `since` has expired, its paths are unknown. Then the path counts as changed, as it may be.
+    If `since` has expired, its paths are unknown. The path then counts as changed.
     """
     place = parse_uri(uri)
     if place.ref is None:
@@ -85,5 +85,5 @@ def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
 
 
 def is_at(path: str, place: str) -> bool:
-    """Return whether a path is a place, or below it if the place ends in a slash."""
+    """Return whether a path equals a target, or is below it if the target ends in a slash."""
     return path.startswith(place) if place.endswith("/") else path == place

@@ -28,13 +28,13 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     Args:
         verb: The words of the command, such as `merge` (templated).
         arguments: The arguments of the command, as on the command line (templated).
-        once: As of SparklakeOperator.
+        once: See SparklakeOperator.
         result_file: A path that the driver and the worker share (templated). The driver writes
             the result there. None uses a temporary file, which works if the driver runs on the
             worker, in the deploy mode `client`. In `cluster`, give a path: a driver that cannot
             write its result does nothing and fails.
-        sparklake_conn_id: As of SparklakeOperator. The driver gets the DSN by the environment of
-            spark-submit, so it must be configured in the deploy mode `cluster`.
+        sparklake_conn_id: See SparklakeOperator. The driver receives the DSN in the environment of
+            spark-submit, so configure it separately in the deploy mode `cluster`.
     """
 
     template_fields: Sequence[str] = (
@@ -113,7 +113,7 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
 
 @contextmanager
 def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of this process for a while: children inherit them, and no log shows them."""
+    """Set environment variables temporarily: children inherit them, and no log shows them."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

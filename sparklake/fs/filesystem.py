@@ -1,4 +1,4 @@
-"""The file system `lakefs://REPOSITORY/REF/KEY`: it reads any ref and stages to branches."""
+"""The file system `lakefs://REPOSITORY/REF/KEY`. Reads any ref, stages to branches."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class LakeOptions:
     engine: str | None = None
 
     def open(self) -> Lake:
-        """Return the lake, opened once per process and closed at its end."""
+        """Return the lake, opened once per process and closed at exit."""
         dsn = self.dsn and _WHOLE.get(self.dsn, self.dsn)
         settings, pid = load_settings(self.home, dsn, parse_engine(self.engine)), os.getpid()
         with _LOCKS.setdefault(pid, Lock()):
@@ -42,8 +42,8 @@ class LakeOptions:
 def without_secrets(dsn: str) -> str:
     """Return a connection string without secrets.
 
-    In this process and its children it still opens the same lake. Other processes get the
-    secrets like Postgres's own clients: from PGPASSWORD or a password file.
+    In this process and its children it still opens the same lake. Other processes read the secrets
+    as Postgres clients do: from PGPASSWORD or a password file.
     """
     # Lazy import: psycopg is needed only when a lake is opened.
     from sparklake.stores.postgres.connections import public_dsn

@@ -1,4 +1,4 @@
-"""Listings of repositories, refs and paths in fsspec's form."""
+"""Listings of repositories, refs and paths in fsspec's format."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def entries(root: str, objects: Iterable[ObjectInfo | Folder]) -> Iterator[Info]
 
 
 def directories_above(path: str, top: str) -> Iterator[str]:
-    """Yield the parent directories of a file, nearest first, up to and with `top`."""
+    """Yield the parent directories of a file, nearest first, up to and including `top`."""
     while len(path) > len(top) and "/" in path:
         path = path.rpartition("/")[0]
         yield path
@@ -106,7 +106,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return self._opened[1]
 
     def repository(self, name: str) -> Repository:
-        """Return a current repository, with the caches of an unchanged one."""
+        """Return the current repository, with the caches of an unchanged one."""
         current, cached = self.lake.repository(name), self._repositories.get(name)
         if cached is None or cached.info != current.info:
             cached = self._repositories[name] = current
@@ -247,7 +247,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return sum(sizes.values()) if total else sizes
 
     def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
-        """Return both as lists if `source` is a file with a name like a pattern."""
+        """Return both as lists if `source` is an existing file whose name looks like a pattern."""
         if not isinstance(source, str) or not has_magic(source) or dest.endswith("/"):
             return source, dest
         return ([source], [dest]) if self.isfile(source) else (source, dest)

@@ -1,4 +1,4 @@
-"""The reading part of the file system. Only requested parts of files are read."""
+"""The read side of the file system. Only requested parts of files are read."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ class ReadingFileSystem(ListingFileSystem):
 
 
 class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An object as of its opening. Sequential reads are in blocks.
+    """An object as of its opening. Sequential reads use blocks.
 
-    fsspec's own caches always read more than requested. They are available as options.
+    fsspec's caches, which read more than requested, are available as options.
     """
 
     def __init__(

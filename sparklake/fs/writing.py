@@ -26,9 +26,10 @@ from sparklake.verbs.objects.open_files import ObjectTextWriter, ObjectWriter
 
 
 class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """A transaction of `with fs.transaction`: each branch's files are staged at once.
+    """A `with fs.transaction` block.
 
-    The last file of a path counts. Copies and removals are not deferred.
+    The files of each branch are staged at once; the last write to a path wins. Copies and removals
+    are not deferred.
     """
 
     fs: Any
@@ -273,7 +274,7 @@ class WritingFileSystem(ReadingFileSystem):
         branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
         for ref, branch in branches.items():
             its = ((each.key, body) for each, body in placed if (each.repository, each.ref) == ref)
-            # Links are followed: fsspec or the caller has chosen the files.
+            # Links are followed: fsspec or the caller selected the files.
             branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:

@@ -24,8 +24,8 @@ _POLL_SECONDS = 0.1
 def run_command(shell: ShellHook, document: Mapping[str, Any], secrets: Secrets) -> HookOutcome:
     """Run a command in an empty folder, with the event as JSON on stdin.
 
-    Its environment has the event's strings as SPARKLAKE_HOOK_..., a few standard variables, and
-    the allowed variables. On a timeout it is killed with all processes that it started.
+    Its environment has the event's strings as SPARKLAKE_HOOK_..., a few standard variables, and the
+    allowed variables. On a timeout, it is killed with all its child processes.
     """
     strings = ((name, each) for name, each in document.items() if isinstance(each, str))
     environment = {
@@ -57,7 +57,7 @@ def _run(
     stdin: IO[bytes],
     limit: float,
 ) -> tuple[int | None, bytes, bool]:
-    """Return the exit code, None on a timeout, the end of the output, and whether it is cut."""
+    """Return the exit code (None on a timeout), the end of the output, and if it is truncated."""
     deadline = time.monotonic() + limit
     process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
         words,

@@ -83,7 +83,7 @@ def parse_action(path: str, body: bytes) -> HookFile:
         data, node = parsed(text)
         file = _converted(data, _File, node)
         if not file.on or not file.hooks:
-            raise InvalidHooksError("line 1: it declares no event or no hook")
+            raise InvalidHooksError("line 1: it declares no event or hook")
         _check_storable(file.name, "$.name", node)
         hooks = tuple(_hooks(file, node))
         on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}

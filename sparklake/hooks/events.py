@@ -52,7 +52,7 @@ class EventName(str, Enum):
 
 
 class EventTree(Protocol):
-    """The tree of an event. For a move of a branch it is the tree to be published."""
+    """The tree of an event. For a branch move, it is the tree to publish."""
 
     @property
     def id(self) -> MetaRangeId:
@@ -74,14 +74,14 @@ class EventTree(Protocol):
         """Return the table under a path as a DataFrame, or raise ObjectNotFoundError."""
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return the changes of the event, none without new commits."""
+        """Return the changes of the event. Empty without new commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """An upcoming or finished change of a ref.
 
-    `ref` is the branch or tag. `head` is its commit before, or None for a new ref. `commits` are
+    `ref` is the branch or tag. `head` is its previous commit, or None for a new ref. `commits` are
     the new commits, if any, the last of which becomes the head. `source` is the merged commit, or
     the target of a new ref.
     """

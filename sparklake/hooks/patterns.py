@@ -1,8 +1,8 @@
 """The patterns of `hooks_allow` and `hooks_private`.
 
-`*` and `?` match within one segment: a folder, a label of a host, a module. `**` as a whole
-segment matches any number of segments. Nothing else is special. A command or address that could
-be understood in two ways has no plain form, and no pattern matches it.
+`*` and `?` match within one segment: a folder, a label of a host, a module. `**` as a whole segment
+matches any number of segments. Nothing else is special. An ambiguous command or address has no
+plain form, and no pattern matches it.
 """
 
 from __future__ import annotations

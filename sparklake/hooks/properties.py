@@ -78,7 +78,9 @@ class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not isinstance(self.command, str):
             return patterns.plain_command(self.words[0])
         if "*" in self.command or "?" in self.command:
-            raise ValueError("put its script, which has '*' or '?', into a file, and run the file")
+            raise ValueError(
+                "move its script, which contains '*' or '?', to a file, and run the file"
+            )
         return self.command
 
     def matches(self, pattern: str) -> bool:

@@ -29,8 +29,8 @@ _ROWS = "rows"
 class Checks(msgspec.Struct, forbid_unknown_fields=True):
     """The constraints of a table.
 
-    `not_null` columns have a value in each row. No two rows have equal values in all `unique`
-    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null passes.
+    `not_null` columns have a value in each row. The `unique` columns together are a unique key.
+    `expressions` are SQL. As in a SQL CHECK, an expression that is null passes.
     """
 
     not_null: list[str] = []
@@ -57,7 +57,7 @@ class CheckFailedError(ValueError):
 
 
 def check_tables(call: HookCall) -> str:
-    """Check the changed, not deleted tables, return their paths, or raise CheckFailedError."""
+    """Check the changed tables and return their paths, or raise CheckFailedError."""
     arguments = msgspec.convert(dict(call.args), Arguments)
     checked: list[str] = []
     problems: list[str] = []

@@ -68,7 +68,7 @@ def _not_allowed(kind: HookType, hook: Runnable) -> str:
 
 
 def _call(function: str, call: HookCall, secrets: Secrets) -> HookOutcome:
-    """Call a function. False or an error is a refusal. A returned string is kept."""
+    """Call a function. False or an exception rejects the verb. A returned string is recorded."""
     name, _, attribute = function.partition(":")
     try:
         result = getattr(importlib.import_module(name), attribute)(call)

@@ -1,4 +1,4 @@
-"""Secrets of the environment for hook files, hidden in results."""
+"""Secrets from the environment for hook files, masked in results."""
 
 from __future__ import annotations
 

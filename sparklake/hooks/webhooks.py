@@ -47,11 +47,11 @@ Address = IPv4Address | IPv6Address
 
 
 class PrivateAddressError(ValueError):
-    """An error for a host at a private address."""
+    """A host with a private address."""
 
 
 def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
-    """Look up a host once, because a second look-up may differ, and reject private addresses."""
+    """Resolve a host once, because a second lookup may differ, and reject private addresses."""
     sockets = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(each[4][0]) for each in sockets))
     for each in addresses:
@@ -116,7 +116,7 @@ def post_event(
 ) -> HookOutcome:
     """Post an event as JSON. Any response but 2xx, or a timeout, is a failure.
 
-    Connecting is tried twice. A possibly sent event is never sent again.
+    Connecting is tried twice. An event that may have been sent is never resent.
     """
     try:
         url, headers = _filled(webhook, secrets)
@@ -158,7 +158,7 @@ class _Call:
     _failures: list[BaseException] = field(default_factory=list)
 
     def within_limit(self, url: str, headers: Mapping[str, str]) -> HookOutcome | None:
-        """Run in a thread, because look-ups have no timeout. Returns None on a timeout."""
+        """Run in a thread, because DNS lookups have no timeout. Returns None on a timeout."""
         thread = Thread(target=self._run, args=(url, headers), daemon=True)
         thread.start()
         try:
@@ -205,7 +205,7 @@ class _Call:
             if old.scheme == "https" and new.scheme != "https":
                 raise ValueError("it redirects to a URL without encryption")
             if not is_allowed(self.settings, HookType.WEBHOOK, hook):
-                raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
+                raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not list")
             is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)
             url, headers = target, headers if is_same else {}
         return failed(f"more than {_MAX_REDIRECTS} redirects")

@@ -17,7 +17,7 @@ _BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader of plain YAML 1.2: `on` is a string, and only `true` and `false` are booleans."""
+    """A YAML 1.2 loader for plain data: `on` is a string, only `true` and `false` are booleans."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (like the base class)
         first: [each for each in resolvers if each[0] != _BOOL]
@@ -25,7 +25,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Return a node's data. Python's own errors, as in `!!bool x`, get a message."""
+        """Return a node's data. Python's own errors, such as for `!!bool x`, get a message."""
         try:
             return super().construct_object(node, deep)
         except yaml.YAMLError:
@@ -90,7 +90,7 @@ def line_of(node: yaml.Node, path: str) -> int:
 
 
 def _check_keys(node: yaml.Node) -> None:
-    """Reject keys that are repeated or no words, in all mappings."""
+    """Reject duplicate and non-string keys in all mappings."""
     keys: set[str] = set()
     if isinstance(node, yaml.MappingNode):
         for key, _ in node.value:

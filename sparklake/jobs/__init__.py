@@ -1,1 +1,1 @@
-"""The entry point for spark-submit: the commands and their grammar, in a submitted session."""
+"""The entry point for spark-submit: all commands, in the submitted session."""
