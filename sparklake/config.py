@@ -39,10 +39,9 @@ ENVIRONMENT = {
     "as root. Default: `/var/lib/sparklake`.",
     JARS_FOLDER: "A folder of jars for Spark sessions that sparklake starts, such as those of "
     "Delta or of Hadoop's S3 client. Default: none; Delta's are downloaded.",
-    "SPARKLAKE_KERNELS": "`off` runs everything in Python, also where compiled kernels are "
-    "installed.",
+    "SPARKLAKE_KERNELS": "`off` runs everything in Python, even if compiled kernels are installed.",
 }
-"""The meaning of each variable that has no setting in the file."""
+"""The meaning of each variable without a setting in the file."""
 
 _FILE_ONLY = frozenset({"engine"})
 

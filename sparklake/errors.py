@@ -43,8 +43,7 @@ class InterruptError(SparklakeError):
     exit_code = 130
 
     def __init__(
-        self,
-        message: str = "interrupted; unfinished work has changed no branch. Run the command again",
+        self, message: str = "interrupted: unfinished work changed no branch. Run the command again"
     ) -> None:
         super().__init__(message)
 
@@ -226,7 +225,7 @@ class RaceLostError(SparklakeError):
     @classmethod
     def of_new_run(cls, branch: str) -> RaceLostError:
         """Return the error of a move after a concurrent write."""
-        return cls(f"another writer has just staged a write to {branch!r}: try again")
+        return cls(f"another writer just staged a write to {branch!r}: try again")
 
 
 class AlreadyCommittedError(RaceLostError):
@@ -277,7 +276,7 @@ class IdempotencyKeyInUseError(RaceLostError):
     def of(cls, key: str) -> IdempotencyKeyInUseError:
         """Return the error of a key in use."""
         return cls(
-            f"another run uses the idempotency key {key!r}. This run has changed nothing: run it "
+            f"another run uses the idempotency key {key!r}. This run changed nothing: run it "
             "again later with the same key to get the result"
         )
 

@@ -18,10 +18,10 @@ from typing import Any, ParamSpec, TypeVar
 from sparklake.errors import InterruptError
 
 GRACE_SECONDS = 0.3
-"""The time that busy threads get after an interrupt: enough on a healthy store."""
+"""The grace period of busy threads after an interrupt: enough for a healthy store."""
 
 END_SECONDS = 1.2
-"""The seconds from an interrupt to the forced end of a program."""
+"""The seconds from an interrupt to the forced exit of a program."""
 
 _SAY_SECONDS = 0.3
 _NOTICE_SECONDS = 0.5

@@ -36,7 +36,7 @@ DELTA_CATALOG = (
     "spark.sql.catalog.spark_catalog",
     "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 )
-"""The settings with which a session reads and writes Delta tables, if it has Delta's jars."""
+"""The settings for a session to read and write Delta tables, given Delta's jars."""
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
 _EXCLUDES, _IVY = "spark.jars.excludes", "spark.jars.ivy"
@@ -46,7 +46,7 @@ _NOT_NEEDED = (
 )
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-"""The option that limits a JVM's log to warnings and errors, on stderr."""
+"""The option that restricts a JVM's log to warnings and errors, on stderr."""
 
 
 def active_session() -> SparkSession | None:

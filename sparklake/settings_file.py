@@ -51,16 +51,16 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hooks_allow: Annotated[
         tuple[str, ...] | None,
         Meta(
-            description="The hooks that may run here: types, or types with a pattern of what they "
-            "run, such as `python:checks.**`."
+            description="The hooks allowed to run here: types, or types with a target pattern, "
+            "such as `python:checks.**`."
         ),
     ] = None
-    hooks_skip: Annotated[
-        tuple[str, ...] | None, Meta(description="The types of hooks that are skipped.")
-    ] = None
+    hooks_skip: Annotated[tuple[str, ...] | None, Meta(description="The hook types to skip.")] = (
+        None
+    )
     hooks_private: Annotated[
         tuple[str, ...] | None,
-        Meta(description="Hosts and networks that webhooks may reach although they are private."),
+        Meta(description="Private hosts and networks that webhooks may reach."),
     ] = None
     hooks_env: Annotated[
         tuple[str, ...] | None,
@@ -75,19 +75,18 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     s3_connect_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The seconds that a request to a bucket waits for a connection."),
+        Meta(description="The connection timeout of bucket requests, in seconds."),
     ] = None
     s3_read_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The seconds that a request to a bucket waits for the next bytes."),
+        Meta(description="The read timeout of bucket requests, in seconds, for the next bytes."),
     ] = None
     once_days: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The days for which idempotency keys are kept."),
+        Annotated[float, Meta(gt=0)] | None, Meta(description="The days to keep idempotency keys.")
     ] = None
     once_wait_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The seconds that a run waits for another run with its idempotency key."),
+        Meta(description="The seconds to wait for another run with the same idempotency key."),
     ] = None
 
 

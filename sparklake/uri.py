@@ -73,9 +73,9 @@ def parse_uri(text: str) -> LakeUri:
     if any("\0" in part for part in (repository, *rest[:1])):
         raise _invalid(text, "has a NUL character in a name", _KEY_FORM)
     if not repository:
-        raise _invalid(text, "names no repository", _REPOSITORY_FORM)
+        raise _invalid(text, "has no repository", _REPOSITORY_FORM)
     if rest and not rest[0]:
-        raise _invalid(text, "names no ref after the repository", _REF_FORM)
+        raise _invalid(text, "has no ref after the repository", _REF_FORM)
     if is_escaped and len(rest) > 1:
         rest[1] = _unescaped(text, rest[1])
     return LakeUri(repository, *rest)
@@ -102,7 +102,7 @@ def ref_uri(text: str) -> RefUri:
     """Return the ref of a URI without a key."""
     uri = parse_uri(text)
     if uri.ref is None:
-        raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
+        raise _invalid(text, "has no ref", f"{SCHEME}{uri.repository}/main")
     if uri.key is not None:
         raise _more_than_a_ref(text, uri)
     return RefUri(uri.repository, uri.ref)
@@ -120,7 +120,9 @@ def object_uri(text: str) -> KeyUri:
     """Return the object of a URI with a key."""
     uri = parse_uri(text)
     if uri.ref is None or not uri.key:
-        raise _invalid(text, "names no object", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY")
+        raise _invalid(
+            text, "has no object key", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY"
+        )
     return KeyUri(uri.repository, uri.ref, uri.key)
 
 
@@ -133,7 +135,7 @@ def prefix_uri(text: str) -> KeyUri:
     """Return the prefix of a URI, "" without a key."""
     uri = parse_uri(text)
     if uri.ref is None:
-        raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
+        raise _invalid(text, "has no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
     return KeyUri(uri.repository, uri.ref, uri.key or "")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 
 CHECKSUM_DIGITS = 8
-"""The number of digits of a checksum that people are shown, and of an id in a notebook."""
+"""The number of digits of a checksum shown to people, and of an id in a notebook."""
 
 COMMIT_DIGITS = 12
-"""The number of digits of a commit id that people are shown in text."""
+"""The number of digits of a commit id shown to people in text."""
 
 _KEPT = "\n\t"
 

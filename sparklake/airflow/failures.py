@@ -13,7 +13,7 @@ from sparklake.errors import InterruptError, LostResultError, RaceLostError, Spa
 
 _RETRIED_ERRORS = (SparklakeError, RaceLostError, LostResultError, InterruptError)
 RETRIED = frozenset(each.exit_code for each in _RETRIED_ERRORS)
-"""The exit codes of errors that may be gone in a later try; all others need a person."""
+"""The exit codes of retryable errors; all others require human action."""
 
 
 def failure(name: str, code: int, message: str) -> Exception:

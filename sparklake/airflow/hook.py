@@ -70,7 +70,7 @@ class SparklakeHook(BaseHook):
         return LakePlace(Path(home) if home else None, dsn)
 
     def get_conn(self, spark: SparkSession | None = None) -> Lake:
-        """Open the lake; use it in a `with`. No JVM starts unless a session is given."""
+        """Open the lake; use it in a `with` statement. No JVM starts unless a session is given."""
         # Lazy import: DAG files import this module, but only tasks open lakes.
         from sparklake.lake import connect
 

@@ -7,7 +7,7 @@ from typing import Any
 CONNECTION_TYPE = "sparklake"
 DEFAULT_CONNECTION = "sparklake_default"
 HOME = "home"
-"""The field of a connection's extra with the home folder."""
+"""The key of the home folder in a connection's extra."""
 
 FIELDS: dict[str, Any] = {
     "hidden-fields": ["host", "port", "schema", "login"],

@@ -24,7 +24,7 @@ RUN = (
 """The part of a branch name that differs in each run, and is the same in all of its tries."""
 
 _AFTER_SUCCESS = "all_success"
-"""The rule of the commit and the merge, also if the DAG has another one in `default_args`."""
+"""The trigger rule of the commit and the merge, regardless of the DAG's `default_args`."""
 
 _STOPPED_BY_FAILURE = (_AFTER_SUCCESS, "none_failed", "none_failed_min_one_success")
 """The trigger rules of tasks that never run after a failed task."""
@@ -128,7 +128,8 @@ def _report_of(branch: str, dest: str) -> Any:
         """Log the branch that holds the work of a failed task."""
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
-            "%(source)s is not merged into %(target)s, and stays until it expires. Look at what is "
+            "%(source)s is not merged into %(target)s, and remains until it expires. Look at what "
+            "is "
             "staged on it: sparklake diff %(source)s, and at what is committed: sparklake diff "
             "%(target)s %(source)s. Correct it and clear this task, or give this run up and delete "
             "the branch: sparklake branch delete %(source)s --discard-staged",

@@ -72,7 +72,7 @@ def change(lake: Lake, uri: str, since: str) -> tuple[str, bool]:
     """
     place = parse_uri(uri)
     if place.ref is None:
-        raise InvalidUriError(f"{uri} names no branch: write lakefs://REPO/BRANCH[/PATH]")
+        raise InvalidUriError(f"{uri} has no branch: write lakefs://REPO/BRANCH[/PATH]")
     repository = lake.repository(place.repository)
     head = str(repository.branch(place.ref).state.commit_id)
     if not since or head == since or not place.key:

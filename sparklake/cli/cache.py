@@ -12,7 +12,7 @@ from sparklake.errors import NothingToDoError
 if TYPE_CHECKING:
     from sparklake.stores.cache import DiskCache
 
-app = Group("cache", "The cache of tables on this machine's disk: show, clear.")
+app = Group("cache", "Local disk cache of tree files: show, clear.")
 
 
 @app.add()

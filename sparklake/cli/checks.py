@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.checks.report import CheckReport
 
 _SHOWN = 10
-"""The findings of one kind that are shown."""
+"""The maximum number of findings shown per kind."""
 
 
 @command

@@ -40,7 +40,7 @@ def commit_line(out: Output, branch: str, commit: Commit) -> str:
 
     # Commits of the other side were dropped: always report that.
     for name, key in (
-        ("taken as a whole", WINNERS_METADATA_KEY),
+        ("resolved as a whole", WINNERS_METADATA_KEY),
         ("dropped", DROPPED_METADATA_KEY),
     ):
         text = commit.metadata.get(key)

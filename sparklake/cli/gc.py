@@ -88,8 +88,7 @@ def run(
         bool, flag("List the garbage; delete nothing.", "--dry-run", "--mark-only")
     ] = False,
     sweep: Annotated[
-        str | None,
-        option("Delete the garbage of this dry run that is still garbage.", metavar="RUN"),
+        str | None, option("Delete the garbage found by this dry run.", metavar="RUN")
     ] = None,
     grace: Annotated[str, option("Keep objects younger than this: 30m, 12h, 7d.")] = "6h",
     work: Annotated[

@@ -113,7 +113,7 @@ def absorbed(context: typer.Context, values: dict[str, Any]) -> Options:
 
 
 GIT_STRATEGIES = {"ours": "dest-wins", "theirs": "source-wins"}
-"""Git's names of strategies: ours is the changed branch, and theirs is what comes into it."""
+"""Git's names of strategies: ours is the changed branch, and theirs is merged into it."""
 
 
 def _strategy(text: str) -> str:
@@ -175,7 +175,7 @@ OnceOption = Annotated[
 ]
 IfNeededOption = Annotated[bool, flag("Succeed if there is nothing to do.", "--if-needed")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", "--yes", "-y")]
-ExistOkOption = Annotated[bool, flag("Succeed if it exists already.", "--exist-ok")]
+ExistOkOption = Annotated[bool, flag("Succeed if it already exists.", "--exist-ok")]
 MissingOkOption = Annotated[bool, flag("Succeed if it does not exist.", "--missing-ok")]
 StrategyOption = Annotated[
     str | None,

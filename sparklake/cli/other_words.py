@@ -11,7 +11,7 @@ _NO_COPY = (
 )
 _NO_REMOTE = "sparklake has no remotes: all commands work on the lake itself."
 _SWITCH = (
-    f"{_NO_COPY} `branch create` makes a branch, `ls` and `cat` read one, `export` copies "
+    f"{_NO_COPY} `branch create` creates a branch, `ls` and `cat` read one, `export` copies "
     "a ref to a folder, and in Python `repo.at(ref)` reads a ref"
 )
 _EXPORT = f"{_NO_COPY} `export` copies a ref to a folder"

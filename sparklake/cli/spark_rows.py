@@ -22,7 +22,7 @@ _NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")
 DIFF_TYPES = ("added", "removed", "changed", "conflict")
 
 complete_format = one_of("parquet", "delta", "orc", "csv", "json")
-"""The completion of the name of a Spark format. Spark knows others, too."""
+"""The completion of Spark format names. Spark may support others."""
 
 RowsFormatOption = Annotated[
     str,

@@ -128,7 +128,7 @@ def write(
     mode: Annotated[
         str,
         option(
-            "Treat existing objects of the table in this way.",
+            "How to treat existing objects of the table.",
             metavar="MODE",
             autocompletion=one_of(
                 "append", "overwrite", "overwrite-partitions", "errorifexists", "ignore"

@@ -95,7 +95,7 @@ def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> 
 
 
 MAX_TABLES = 10_000
-"""The maximum of Delta tables in a merge: the driver visits each of them."""
+"""The maximum number of Delta tables in a merge: the driver visits each of them."""
 
 
 @dataclass(slots=True)
@@ -121,6 +121,7 @@ def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
 
 def too_many_tables() -> InvalidInputError:
     return InvalidInputError(
-        f"more than {MAX_TABLES:,} Delta tables have changed. Merge some paths at a time, or use "
+        f"more than {MAX_TABLES:,} Delta tables have changed. Merge selected paths at a time, or "
+        "use "
         "--no-delta to merge logs file by file"
     )

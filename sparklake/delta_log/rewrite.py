@@ -171,7 +171,7 @@ def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
 
 def _several_files() -> InvalidInputError:
     return InvalidInputError(
-        "nothing was staged: the Delta table has checkpoints in several files, and such tables "
-        "cannot be written to on a branch yet. Set delta.checkpointPolicy to classic where the "
+        "nothing was staged: the Delta table has multi-part checkpoints, which are not supported "
+        "for writes on a branch. Set delta.checkpointPolicy to classic where the "
         "table is, write a checkpoint, and import the table again"
     )

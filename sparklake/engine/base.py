@@ -35,11 +35,11 @@ class Sortable:
 
 
 MAX_TASK_RECORDS = 250_000
-"""The approximate maximum of records in a task: a few seconds of work."""
+"""The approximate maximum number of records in a task: a few seconds of work."""
 
 _MIN_TASK_RECORDS = 20_000
 TASKS_A_WORKER = 4
-"""The tasks of a plan for each worker: enough to finish at about the same time."""
+"""The tasks of a plan per worker: enough for all to finish at about the same time."""
 
 
 def shared_task_records(records: int, workers: int) -> int:

@@ -16,7 +16,7 @@ from sparklake.graveler.refs.names import check_pattern, fits
 from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"
-"""The prefix of transaction branches. Rules of protection do not apply to them."""
+"""The prefix of transaction branches. Branch-protection rules do not apply to them."""
 
 
 class Action(str, Enum):

@@ -9,7 +9,7 @@ import msgspec
 from sparklake.errors import CorruptFileError
 
 BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Invalid JSON or another schema, text that is not UTF-8, and too deep nesting."""
+"""Invalid JSON, a different schema, text that is not UTF-8, and too deep nesting."""
 
 T = TypeVar("T")
 

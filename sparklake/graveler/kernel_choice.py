@@ -11,7 +11,7 @@ from typing import Any
 
 SETTING = "SPARKLAKE_KERNELS"
 INTERFACE = 5
-"""The interface of the kernels that fit. A checkout may have older ones, built before an update."""
+"""The required interface of the kernels. A checkout may have older ones, built before an update."""
 
 MISSING = "installed from the wheel without kernels, or cargo was missing or failed"
 COST = "reads and writes of many objects take 1.5 to 4 times as long"
@@ -40,7 +40,9 @@ def _choice() -> Choice:
     except ImportError as error:
         return Choice(None, False, f"the compiled kernels cannot be loaded: {error}")
     if library.INTERFACE != INTERFACE:
-        return Choice(None, False, "the compiled kernels are of other sources than this code")
+        return Choice(
+            None, False, "the compiled kernels were built from different sources than this code"
+        )
     return Choice(library, True, "")
 
 

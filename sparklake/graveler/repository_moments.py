@@ -56,9 +56,9 @@ def collectable_trees(
 
 def collection_running_error() -> CollectionRunningError:
     return CollectionRunningError(
-        "a garbage collection or a dump of refs is running: wait for its end"
+        "a garbage collection or a refs dump is running: wait until it finishes"
     )
 
 
 def purge_running_error() -> PurgeRunningError:
-    return PurgeRunningError("another purge of this repository is running: wait for its end")
+    return PurgeRunningError("another purge of this repository is running: wait until it finishes")

@@ -103,9 +103,9 @@ def commit_dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
 
 def _missing_commit(commit_id: CommitId, what: str) -> CorruptFileError:
     return CorruptFileError(
-        f"the commit {commit_id}, {what}, is missing, so retention cannot decide which commits "
-        "expire. Nothing was collected. `sparklake check` shows the damage, and `sparklake "
-        "repair` restores commits from a dump of refs"
+        f"the commit {commit_id}, {what}, is missing, so it is unknown which commits expire. "
+        "Nothing was collected. `sparklake check` shows the damage, and `sparklake "
+        "repair` restores commits from a refs dump"
     )
 
 

@@ -62,7 +62,7 @@ def _not_allowed(kind: HookType, hook: Runnable) -> str:
         return f"no pattern of hooks_allow can match this {kind.value} hook: {error}"
     return (
         f"hooks_allow does not allow this {kind.value} hook here. If you trust it, and everyone "
-        f"who may write to the branch, add {entry!r} to hooks_allow in the settings or to "
+        f"with write access to the branch, add {entry!r} to hooks_allow in the settings or to "
         "SPARKLAKE_HOOKS_ALLOW"
     )
 

@@ -32,10 +32,10 @@ CHECKS_FOLDER = f"{_OWN_FOLDER}checks/"
 """The reports of checks. A check may use a folder outside the namespace instead."""
 
 OPEN_CHECKS = "open/"
-"""The folder inside that one for the exchanged files of unfinished checks."""
+"""Its subfolder for the exchanged files of unfinished checks."""
 
 REPORT_NAME = "report.json"
-"""The name of a check's report, which is written at its end."""
+"""The name of a check's report, written at the end."""
 
 # --- garbage collection ---------------------------------------------------------------------------
 

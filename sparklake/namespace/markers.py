@@ -30,8 +30,8 @@ def check_sweep(store: ObjectStore, marker: str) -> None:
 
 def sweep_ended_error() -> CollectionRunningError:
     return CollectionRunningError(
-        "the garbage collection stopped: it lost its connection to Postgres, and another one "
-        "ended it. Run it again"
+        "the garbage collection stopped: it lost its connection to Postgres, and another process "
+        "closed it. Run it again"
     )
 
 

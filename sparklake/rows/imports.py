@@ -41,7 +41,7 @@ ERROR_SCHEMA = pa.schema(
         pa.field("message", pa.string(), nullable=False),
     ]
 )
-"""`path` is the destination. Text that is not UTF-8 is escaped, and long text is cut."""
+"""`path` is the destination. Text that is not UTF-8 is escaped, and long text is truncated."""
 
 
 class Reason(str, Enum):

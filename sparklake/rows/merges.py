@@ -11,7 +11,7 @@ from sparklake.graveler.algebra.changes import Conflict
 from sparklake.rows.results import TaskResult
 
 MAX_FOLDERS = 1_000
-"""The most folders with a sample. Further ones are left out."""
+"""The maximum number of folders with a sample. Others are omitted."""
 
 Samples = dict[bytes, bytes]
 """The key of a file for each folder."""

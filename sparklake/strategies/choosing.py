@@ -23,7 +23,7 @@ from sparklake.strategies.resolution import (
 )
 
 ENTRY_POINTS = "sparklake.strategies"
-"""The group of entry points under which packages offer strategies."""
+"""The entry-point group for strategies of packages."""
 
 _HERE = "sparklake.strategies"
 BUILT_IN = {
@@ -38,7 +38,7 @@ _MAX_LABEL_BYTES = 16 * 1024
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 StrategyLike = Strategy | str | Function | None
-"""A strategy as users give it: a name, `module:function`, or a function."""
+"""A strategy as passed by users: a name, `module:function`, or a function."""
 
 RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | None
 """Strategies by globs over paths, in order of precedence."""

@@ -58,7 +58,7 @@ class Both:
 
 
 Decision = Take | str | NewObject | Both
-"""The decision on one key. A text is the value of a Take."""
+"""The decision for one key. A string is the value of a Take."""
 
 Function = Callable[[pa.RecordBatch, Objects], "Sequence[Decision] | pa.Array"]
 """A function that returns a decision for each row of a batch of CONFLICT_SCHEMA."""

@@ -18,7 +18,7 @@ from sparklake.strategies.path_globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"
-"""The name that lakeFS gives to a merge without a strategy."""
+"""lakeFS's name of a merge without a strategy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ EXPORT_MARKER_KEY = "_sparklake_export.json"
 MANIFEST_FOLDER = "_manifest/"
 
 MAX_UNFIT = 100
-"""The maximum number of unfit objects that a task reports by name."""
+"""The maximum number of unsupported objects that a task reports by name."""
 
 
 class ExportPass(str, Enum):
@@ -172,7 +172,7 @@ class _Share:
         """Return the reason why a path cannot be exported, or ""."""
         own = path == EXPORT_MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
-            return "has a name that is reserved for the export's own files"
+            return "has a name reserved for the export's own files"
         return self.destination.unsupported_reason(self.name(path))
 
     def name(self, path: str) -> str:

@@ -40,7 +40,7 @@ def upload_body(workspace: Workspace, folder: str, place: str, batches: Batches)
 def not_shared(what: str) -> MissingFileError:
     """Return the error for machines without a shared local disk."""
     return MissingFileError(
-        f"{what}: the driver and the executors of Spark do not see the same disk, so files "
+        f"{what}: the Spark driver and executors do not share a disk, so files "
         "written there cannot be staged. Add the S3 client S3A (hadoop-aws) to Spark and "
         "write to a bucket, or put SPARKLAKE_SCRATCH or the storage namespace on a disk that "
         "all machines share"

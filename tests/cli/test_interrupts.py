@@ -186,7 +186,7 @@ def test_what_is_waited_for_is_said(
         SPARKLAKE_S3_READ_SECONDS="2",
         **of_bucket(silent),
     )
-    command.until(lambda: f"waiting for {silent.url}: no answer for" in command.errors)
+    command.until(lambda: f"waiting for {silent.url}: no response for" in command.errors)
     assert command.process.wait(BOUND_SECONDS) == 12
     assert f"error: {silent.url} does not answer" in command.errors
 

@@ -63,7 +63,7 @@ def test_names_are_changed_and_warned_about(scene: Scene, tmp_path: Path) -> Non
     other = f"{scene.uri()}-3"
     ran = run("refs", "restore", other, str(copy), "--rename", "a.b=a-b", "--rename", "main=trunk")
     assert ran.code == 0
-    assert "were not carried over" in ran.err
+    assert "were not migrated" in ran.err
     assert [each["name"] for each in said("branch", "list", other)] == ["a-b", "trunk"]
     assert "is not OLD=NEW" in failed(2, "refs", "restore", other, str(copy), "--rename", "x")
     both = ("--rename", "a.b=x", "--rename", "a.b=y")

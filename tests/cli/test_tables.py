@@ -61,7 +61,7 @@ def test_other_types_on_both_sides_stop_a_merge(scene: Scene) -> None:
         pq.write_table(pa.table({"price": [value]}), sink)
         ok("put", "-", scene.uri(ref, f"tables/t/{ref}.parquet"), stdin=sink.getvalue())
         ok("commit", scene.uri(ref), "-m", "rows")
-    words = "with other types in source and dest: price (string, double)"
+    words = "with different types in source and dest: price (string, double)"
     refused = run("merge", dev, main)
     assert (refused.code, words in refused.err) == (3, True)
     shown = run("merge", dev, main, "--dry-run")

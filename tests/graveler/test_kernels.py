@@ -33,7 +33,7 @@ def test_the_setting_turns_compiled_kernels_off(value: str) -> None:
 
 def test_kernels_of_other_sources_are_not_used() -> None:
     """Such as those that were built before a checkout moved on."""
-    expected = "Python (the compiled kernels are of other sources than this code)"
+    expected = "Python (the compiled kernels were built from different sources than this code)"
     assert said(f"types.SimpleNamespace(INTERFACE={kernel_choice.INTERFACE - 1})") == expected
 
 

@@ -32,5 +32,5 @@ def test_a_repair_shows_its_steps_and_does_them(scene: Scene) -> None:
     lose(scene, "c")
     ran = run("repair", scene.uri(), "--yes")
     assert ran.code == 10
-    assert "no equal object was found: name a copy with --from" in ran.text
+    assert "no equal object was found: pass a copy with --from" in ran.text
     assert "1 fault left" in ran.text

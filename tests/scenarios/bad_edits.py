@@ -204,7 +204,7 @@ JOININGS: list[Case] = [
     ),
     ("transaction on no branch", RefNotFoundError, "no branch 'nope'", transaction("nope")),
     ("transaction on a tag", RefNotFoundError, "no branch 'v1'", transaction("v1")),
-    ("transaction, dirty", DirtyBranchError, "begin a transaction on it", transaction("dirty")),
+    ("transaction, dirty", DirtyBranchError, "start a transaction on it", transaction("dirty")),
     ("transaction, message", InvalidInputError, "needs a message", transaction(message=" ")),
     ("transaction, committer", InvalidInputError, "UTF-8", transaction(committer="a\0b")),
     ("transaction, metadata", InvalidInputError, "UTF-8", transaction(metadata={"k": SURROGATE})),
@@ -364,7 +364,7 @@ HISTORIES: list[Case] = [
     ("a repair of all", InvalidInputError, "'all'", lambda lab: lab.repo.repair("all")),
     ("run of hooks", NotFoundError, "no hook run 'x'", lambda lab: lab.repo.hook_run("x")),
     *(
-        (f"runs of hooks {limit}", InvalidInputError, f"{limit}.*1 or more", runs)
+        (f"hook runs {limit}", InvalidInputError, f"{limit}.*1 or more", runs)
         for limit in (0, -1)
         for runs in [lambda lab, limit=limit: lab.repo.hook_runs(limit)]
     ),

@@ -412,7 +412,7 @@ def test_a_link_out_of_the_source(small_lake: Lake, repo: Repository, folder: Pa
 def test_a_stale_dsn(server_dsn: str, folder: Path) -> None:
     with fresh_database(server_dsn) as dsn:
         pass
-    with pytest.raises(RefStoreUnavailableError, match=r"cannot be used.*Check that the server"):
+    with pytest.raises(RefStoreUnavailableError, match=r"cannot be used.*Check the server"):
         sparklake.connect(dsn=dsn)
 
 

@@ -149,7 +149,7 @@ def test_machines_that_do_not_share_a_disk_stage_nothing(
         next(Path(uri.removeprefix("file://")).glob("part-*")).unlink()
 
     monkeypatch.setattr(spark_writing, "_save", elsewhere)
-    with pytest.raises(MissingFileError, match=r"do not see the same disk.*S3A"):
+    with pytest.raises(MissingFileError, match=r"do not share a disk.*S3A"):
         repo.branch("main").write(frame, TABLE)
     assert not repo.branch("main").is_dirty
     assert not list(repo._context.store.list("data/"))

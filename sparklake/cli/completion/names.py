@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
 
 _MOST_PATHS = 200
-"""The number of paths that are shown. A folder may have millions."""
+"""The maximum number of paths shown. A folder may have millions."""
 
 _MORE = "..."
 """The end of a candidate that stands for all paths after the shown ones.

@@ -10,7 +10,7 @@ from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
-"""A look-up of the `add` fields of live files in a log."""
+"""A lookup of the `add` fields of live files in a log."""
 
 HadFile = Callable[[Set[str]], bool]
 """A function that returns whether a table had a live file beside the given paths."""

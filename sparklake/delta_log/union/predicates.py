@@ -51,7 +51,7 @@ class Predicate:
 
     comparisons: tuple[Comparison, ...]
     types: Mapping[str, tuple[str, str]]
-    """Name and type, by lower-case name, of each column compared as literals are."""
+    """Name and type, by lower-case name, of each column compared like literals."""
 
     def may_hold(self, add: Mapping[str, Any]) -> bool:
         """Return whether a row of a file may match, by its partition and statistics."""

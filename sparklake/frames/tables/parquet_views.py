@@ -18,7 +18,7 @@ READ_SETTINGS = (
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.parquet.mergeSchema",
 )
-"""The session settings with an effect on the schema of Parquet files."""
+"""The session settings that affect the schema of Parquet files."""
 
 _NTZ = re.compile(r"timestamp_ntz")
 _FEATURES = {"timestamp_ntz": "timestampNtz"}

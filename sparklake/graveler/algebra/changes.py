@@ -155,7 +155,7 @@ class ChangeCounts:
 
 
 EditObserver = Callable[[Block, Mask, Block], None]
-"""An observer of edits. It gets a block, the mask of dropped records, and the added records."""
+"""An observer of edits. Receives a block, the mask of dropped records, and the added records."""
 
 
 def ignore_edit(block: Block, dropped: Mask, added: Block) -> None: ...

@@ -26,7 +26,7 @@ from sparklake.graveler.buffers import Mask, Positions
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
 """A function that returns the final stored values of conflicts.
 
-None means no record. It gets many conflicts at a time, in key order, each once.
+None means no record. It receives many conflicts at a time, in key order, each once.
 """
 
 CONFLICTS_AT_ONCE = 4096  # The maximum number of conflicts per decision.

@@ -168,7 +168,7 @@ class Keys:
         return items.view(">u8").astype(np.uint64) & _MASKS[counts]
 
     def texts(self, start: int, width: int) -> NDArray[np.bytes_] | None:
-        """Return `width` bytes of each key from `start` on, padded with NULs.
+        """Return `width` bytes of each key starting at `start`, padded with NULs.
 
         Returns None if padding would make keys ambiguous or take too much memory.
         """

@@ -299,4 +299,4 @@ def _keys_of(records: EncodedRecords) -> pa.BinaryArray:
 
 
 def _other_form() -> CorruptFileError:
-    return CorruptFileError("a table with our layout has entries in another layout")
+    return CorruptFileError("a table with sparklake's layout has entries in a different layout")

@@ -32,7 +32,7 @@ def record_problem(block: Block, encoded: EncodedRecords) -> str:
         )
         if differs.any():
             wrong[live] = differs
-            return _counted(wrong, encoded, "an entry that is not of its identity")
+            return _counted(wrong, encoded, "an entry that does not match its identity")
         if (entries.size < 0).any():
             wrong[live] = entries.size < 0
             return _counted(wrong, encoded, "a negative size")
@@ -45,12 +45,12 @@ def id_problem(block: Block, encoded: EncodedRecords) -> str:
     """Describe the fault in the order or the ids of any records, or return ""."""
     try:
         if not encoded.is_ascending:
-            return "its keys do not ascend"
+            return "its keys are not in ascending order"
         wrong = _wrong_ids(block, encoded, _identities_of(encoded))
     except (SparklakeError, IndexError, ValueError, pa.ArrowException) as error:
         return f"its records cannot be read: {error}"
     if wrong.any():
-        return _counted(wrong, encoded, "a record id that is not of its key and identity")
+        return _counted(wrong, encoded, "a record id that does not match its key and identity")
     return ""
 
 

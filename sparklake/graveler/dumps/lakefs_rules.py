@@ -37,7 +37,7 @@ class LakefsRules:
         try:
             return build()
         except InvalidInputError as error:
-            self.notes.append(f"lakeFS's {what} not taken over: {error}")
+            self.notes.append(f"lakeFS's {what} not adopted: {error}")
             return None
 
 
@@ -56,7 +56,7 @@ def find_lakefs_rules(store: ObjectStore, renamed: Callable[[str], str]) -> Lake
             for branch, count in days
         ]
         rules.retention = rules.adopt(
-            "rules of garbage collection were",
+            "garbage-collection rules were",
             partial(Retention, message.default_retention_days, tuple(filter(None, branches))),
         )
     message = _find(store, PROTECTION_RULES_KEY, ProtectionRulesMessage, rules)
@@ -85,7 +85,5 @@ def _find(store: ObjectStore, key: str, message: Any, rules: LakefsRules) -> Any
     try:
         return message.FromString(body) if body else None
     except DecodeError:
-        rules.notes.append(
-            f"the rules in {key} are not in lakeFS's format, and were not taken over"
-        )
+        rules.notes.append(f"the rules in {key} are not in lakeFS's format, and were not adopted")
         return None

@@ -75,7 +75,7 @@ class PathFilter:
 
 ALL = PathFilter((EVERYTHING,))
 
-PATHS_NOUN = "the paths to choose"  # The noun for a list of paths in errors.
+PATHS_NOUN = "the paths to select"  # The noun for a list of paths in errors.
 
 
 def filter_for(paths: Sequence[str] | None) -> PathFilter:

@@ -41,7 +41,7 @@ class Layer:
 class BranchState:
     """A branch at one moment: its head, and its staging layers, newest first.
 
-    A hidden branch is listed on request only. From `expires` on, in unix seconds, it may be pruned.
+    A hidden branch is listed only on request. It may be pruned after `expires`, in unix seconds.
     `is_expired` uses the store's own clock. `fence` counts the started garbage collections. A
     change that adds references to objects carries the fence at which it started.
     """

@@ -50,8 +50,8 @@ class Commits(Protocol):
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
         """Return the given commits and their ancestors, nearest first, at most `limit`.
 
-        One round trip. The order is by the least number of steps from a given commit, then by id.
-        Each commit occurs once.
+        One round trip. Ordered by the minimum number of steps from a given commit, then by id. Each
+        commit occurs once.
         """
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:

@@ -83,7 +83,7 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
 
 
 def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
-    """Return the metarange of ranges in key order, and its file by key. No ranges, no file."""
+    """Return the metarange of ranges in key order, and its file by key; no file without ranges."""
     if not ranges:
         return NO_TREE, {}
     listed = range_list(ranges)

@@ -94,7 +94,7 @@ def running_dsn(home: Path) -> str:
     layout = find_layout(home)
     dsn = None if layout is None else server.find_running(layout)
     if dsn is None:
-        raise RefStoreUnavailableError(f"no Postgres runs in {home}")
+        raise RefStoreUnavailableError(f"no Postgres is running in {home}")
     return dsn
 
 

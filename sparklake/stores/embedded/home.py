@@ -143,7 +143,7 @@ def _lost_base(
     )
     return RefStoreUnavailableError(
         f"{error}, or write into it the location of the refs of {folder.parent}: "
-        f"{notes or 'no folder was found by the path of this home, so it has been moved'}"
+        f"{notes or 'no folder was found under the path of this home, so it was moved'}"
     )
 
 

@@ -12,7 +12,7 @@ READS_AHEAD = 16
 """The maximum number of objects that are being read or waiting to be consumed."""
 
 BYTES_AHEAD = 64 << 20
-"""The bytes waiting to be consumed from which no further read starts."""
+"""The number of unconsumed bytes at which no further read starts."""
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:

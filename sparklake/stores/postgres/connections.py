@@ -281,8 +281,8 @@ class Connections:
         except psycopg.Error as error:
             raise RefStoreUnavailableError(
                 f"the ref store at {self.target} cannot be used: "
-                f"{self.target.explain(error)}. Check that the server runs, the DSN, and the "
-                "permissions of its role"
+                f"{self.target.explain(error)}. Check the server, the DSN, and the "
+                "permissions of the role"
             ) from None
 
 

@@ -62,7 +62,7 @@ class Session(psycopg.Connection[TupleRow]):
 
     conninfo = ""
     server_pid = 0
-    """The process that serves the current transaction. Poolers change it between transactions."""
+    """The backend process of the current transaction. Poolers change it between transactions."""
 
     def begin(self, statement: LiteralString, lock_seconds: float) -> None:
         # A timeout of 0 would mean none.

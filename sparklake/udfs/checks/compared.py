@@ -40,7 +40,7 @@ FAULT_SCHEMA = pa.schema(
         pa.field("detail", pa.string(), nullable=False),
     ]
 )
-"""An object with a fault, as one range or staged row names it. `size` is the expected one."""
+"""An object with a fault, as referenced by one range or staged row. `size` is the expected one."""
 
 _NAMED_NUMBERS, _LISTED_NUMBERS = (
     pa.schema([each for each in schema if each.type != pa.string()])

@@ -16,7 +16,7 @@ from sparklake.graveler.records import Record
 from sparklake.rows.imports import ERROR_SCHEMA, Defect, Reason
 
 MARK = b"\x00"
-"""The first byte of a defect's key, and of no other key. So defects come first."""
+"""The first byte of a defect's key, and of no other key, so that defects come first."""
 
 _SHOWN = 2048
 _KEY_BYTES = 256

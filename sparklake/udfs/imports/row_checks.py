@@ -43,7 +43,7 @@ Read = Callable[[Batches], Batches]
 """Turns the input of a task into rows of IMPORT_SCHEMA."""
 
 Spoiled = dict[int, dict[str, str]]
-"""The escaped texts in other encodings than UTF-8, by row and column."""
+"""The escaped strings that are not UTF-8, by row and column."""
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
@@ -192,7 +192,7 @@ def _odd(row: dict[str, Any]) -> _Wrong:
     if not is_storable((row.get("mtime") or 0) * MICROSECOND):
         return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
-        return Reason.INVALID_TEXT, "the metadata has a name without a value"
+        return Reason.INVALID_TEXT, "the metadata has a key without a value"
     return None
 
 

@@ -27,7 +27,7 @@ class Attempts:
     title: str
     layered: bool = False
     logs: set[bytes] = field(default_factory=set)
-    """The folders of Delta logs that any attempt has seen: reused pieces do not report theirs."""
+    """The folders of Delta logs seen by any attempt: reused pieces do not report theirs."""
     added: AddedFiles = field(default_factory=AddedFiles)
     """Samples of added Parquet files of all attempts, likewise."""
     _made: ExecutedPlan | None = None

@@ -27,8 +27,10 @@ OPEN_BYTES = 512 * 1024 * 1024
 """The memory limit of open ranges: about a million objects."""
 
 PACKED_BYTES = 64 * 1024 * 1024
-"""The memory limit of packed ranges: about 20 million objects of a local store. Other stores give
-whole files, which stay in memory."""
+"""The memory limit of packed ranges: about 20 million objects of a local store.
+
+Other stores return whole files, which stay in memory.
+"""
 
 _BYTES_A_RECORD = 80
 """The memory of a record besides its bytes: its id, the lengths in its entry, and the positions of

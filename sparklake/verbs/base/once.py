@@ -43,7 +43,7 @@ class VerbResult(Generic[T]):
 MAX_KEY_CHARACTERS = 255
 _HASHED_AT_ONCE = 1 << 20
 _UNCHANGED = {"nothing_to_do": True}
-"""The mark of a stored result whose run has changed nothing."""
+"""The flag of a stored result whose run changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)

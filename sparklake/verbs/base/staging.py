@@ -51,7 +51,7 @@ INLINE_ROWS = 10_000
 _BATCH_ROWS = 8192
 
 Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
-"""A function that makes a plan from a base, layers, and their intervals."""
+"""A function that returns a plan for a base, layers, and their intervals."""
 
 
 class StagedLayers:

@@ -25,7 +25,7 @@ from sparklake.verbs.base.context import Context
 _MAX_LABEL_CHARACTERS = 4_000
 
 FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
-"""A look-up of ascending keys in the merged tree."""
+"""A lookup of ascending keys in the merged tree."""
 
 
 class StoredValues(NamedTuple):
@@ -120,7 +120,7 @@ class TableUnion:
             return self
         start = len(folder_of_log(self.folder))
         names = (key[start:].decode(errors="replace") for key in lost)
-        why = UnmergeableTableError("the merge lacks files that the table needs", names)
+        why = UnmergeableTableError("the merge lacks files required by the table", names)
         return replace(self, refusal=str(why))
 
 

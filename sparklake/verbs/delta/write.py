@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_ATTEMPTS = 5
-"""The maximum of attempts of a write against concurrent changes."""
+"""The maximum number of attempts of a write with concurrent changes."""
 
 _STAGED_LOG = "_staged_log/"
 

@@ -63,7 +63,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
-    check_namespace_writable(store, "a dump of refs")
+    check_namespace_writable(store, "a refs dump")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with (
         context.refs.branches.turn(_SLOT, _SLOT_SECONDS),
@@ -139,8 +139,8 @@ def _name_warning(noun: str, names: Sequence[str]) -> list[str]:
     more = f" and {len(names) - _SHOWN:,} more (--output json)" if names[_SHOWN:] else ""
     sample = f"{', '.join(names[:_SHOWN])}{more}"
     return [
-        f"lakeFS refuses the names of some {noun}, and cannot open them: {sample}. To give them to "
-        "lakeFS, create others at the same commits and dump again"
+        f"lakeFS rejects the names of some {noun}, and cannot open them: {sample}. To pass them "
+        "to lakeFS, create others at the same commits and dump again"
     ]
 
 

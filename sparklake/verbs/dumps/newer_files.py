@@ -67,7 +67,7 @@ def newer_problems(
     if commits > len(refs.commits):
         signs.append(f"another dump of lakeFS there has {commits:,} commits")
     if newer:
-        signs.append(f"lakeFS has written trees there since, such as {newer[0]}")
+        signs.append(f"lakeFS has since written trees there, such as {newer[0]}")
     if not signs:
         return ()
     problem = (

@@ -237,9 +237,9 @@ def _settings_of_lakefs(
             f"the settings in {DUMP_SETTINGS_KEY} belong to an older dump, and were not applied"
         )
     if rules.retention is not None:
-        notes.append(f"the rules of garbage collection in {RETENTION_RULES_KEY} were taken over")
+        notes.append(f"the garbage-collection rules in {RETENTION_RULES_KEY} were adopted")
     if rules.protection:
-        notes.append(f"the rules of branch protection in {PROTECTION_RULES_KEY} were taken over")
+        notes.append(f"the branch-protection rules in {PROTECTION_RULES_KEY} were adopted")
     else:
         notes.append(_NO_PROTECTION)
     settings = RepositorySettings(protection=rules.protection, retention=rules.retention)
@@ -252,16 +252,16 @@ def _settings_of_lakefs(
 
 
 _NOT_IN_DUMPS = (
-    "a dump contains no staged changes, no log of operations and no runs of hooks, so these "
-    "were not carried over"
+    "a dump contains no staged changes, no operations log and no hook runs, so these were not "
+    "migrated"
 )
 _NOT_IN_LAKEFS_DUMPS = (
     "a dump of lakeFS contains no uncommitted changes, no repository metadata, no pull requests, "
-    "no runs of actions, no users and no permissions, so these were not carried over",
-    "the nanoseconds of commit dates were not carried over",
+    "no action runs, no users and no permissions, so these were not migrated",
+    "the nanoseconds of commit dates were dropped",
 )
 _NO_PROTECTION = (
-    "lakeFS keeps rules of branch protection in its database, so they were not carried over: "
+    "lakeFS keeps branch-protection rules in its database, so they were not migrated: "
     "`lakectl branch-protect list` shows them, and `sparklake protect add` adds them here"
 )
 
@@ -283,12 +283,12 @@ def _rule_notes(
     notes = []
     if bare:
         notes.append(
-            f"rules of branch protection cover the old names of renamed branches, and not the new "
+            "branch-protection rules match the old names of renamed branches, but not the new "
             f"ones: {_shorten(bare)}. `sparklake protect add` protects these branches"
         )
     if shorter:
         notes.append(
-            f"by the rules of garbage collection, renamed branches keep commits for fewer days: "
+            f"under the garbage-collection rules, renamed branches keep commits for fewer days: "
             f"{_shorten(shorter)}. Before the next collection, `sparklake gc rules set` changes "
             "them"
         )

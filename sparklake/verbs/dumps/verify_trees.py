@@ -22,7 +22,7 @@ _READ_AT_ONCE = 16 * OBJECT_THREADS
 _END_BYTES = 4096
 """The footer of a tree file and the block before it have less than this."""
 
-_REMEDY = "restore it from a backup, or restore what is there with --incomplete"
+_REMEDY = "restore it from a backup, or restore the existing parts with --incomplete"
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")

@@ -76,8 +76,8 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
     current = find_mark(store)
     if current is None or current.run != mark.run:
         raise RaceLostError(
-            f"another export to {store.uri} has started: run one at a time, and "
-            "repeat the one that you want"
+            f"another export to {store.uri} has started: run one at a time, then repeat this "
+            "export if needed"
         )
 
 

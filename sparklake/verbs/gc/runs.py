@@ -114,8 +114,8 @@ class RunFolder:
                 reason = (
                     f"the lists of the garbage collection {self.run_id} are in {self._work} (its "
                     f"--work): {error} These lists complete an interrupted collection before "
-                    "another one starts: bring the place back, or run `sparklake gc run` where "
-                    "it is"
+                    "another one starts: make that location available, or run `sparklake gc run` "
+                    "where it is"
                 )
                 error.args = (reason, *error.args[1:])
             raise
@@ -149,7 +149,7 @@ class Sweep:
         return sweep
 
     def decide(self, garbage: MetaRangeId) -> None:
-        """Claim the deletion of a list, unless the attempt was ended."""
+        """Claim the deletion of a list, unless the attempt is closed."""
         if self._decide(garbage.encode()) != garbage.encode():
             raise markers.sweep_ended_error()
 

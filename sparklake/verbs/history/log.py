@@ -32,8 +32,7 @@ Place: TypeAlias = tuple[int, int, CommitId]
 _FIRST_MARKED = 64
 
 CLOCKS_DIFFER = 24 * 60 * 60
-"""The number of seconds by which an ancestor may be younger than its descendants and still be found
-with `since`."""
+"""The clock skew, in seconds, that `since` tolerates between an ancestor and its descendants."""
 
 
 @dataclass(frozen=True, slots=True)

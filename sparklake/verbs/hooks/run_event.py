@@ -85,7 +85,9 @@ def _run_action(
 
 def _words(event: Event, result: HookResult) -> str:
     output = result.output[-_SHOWN_CHARACTERS:].strip() or "no output"
-    fate = "the operation was refused" if event.name.is_before else "the operation stays done"
+    fate = (
+        "the operation was rejected" if event.name.is_before else "the operation remains in effect"
+    )
     return (
         f"the hook {result.hook!r} of {result.file} failed on {event.name.value} of "
         f"{event.ref!r}; {fate}: {output}\n`sparklake hooks show lakefs://{event.repository} "

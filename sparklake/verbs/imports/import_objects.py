@@ -303,7 +303,7 @@ def _refusal(
     whole = (
         f"all of them are in {settings.errors_to}"
         if settings.errors_to
-        else "use errors_to to write all of them to a table"
+        else "set errors_to to write all of them to a table"
     )
     return ImportErrorsError(
         f"nothing was imported from {opened.name}: some rows are invalid: {counts}. The "

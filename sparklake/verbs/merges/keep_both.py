@@ -74,7 +74,7 @@ def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Recor
         return encode_record(key, identity, data)
     except InvalidKeyError as error:
         raise StrategyError(
-            f"no key is free to keep both objects of {each.key.decode(errors='replace')!r}: "
+            f"there is no free key to keep both objects of {each.key.decode(errors='replace')!r}: "
             f"{error}. Resolve it with another rule"
         ) from error
 

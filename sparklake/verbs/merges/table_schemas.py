@@ -142,7 +142,7 @@ def _conflict(
     if not types:
         return None
     reason = (
-        f"both sides added files to the table {folder.decode(errors='replace')!r}, with other "
+        f"both sides added files to the table {folder.decode(errors='replace')!r}, with different "
         f"types in source and dest: {', '.join(types)}. The merged table could not be read. Cast "
         "the columns of one side, or merge with --no-schema-check"
     )

@@ -89,7 +89,7 @@ def transaction(
 
 def _begin(context: Context, target: str, lifetime: timedelta) -> _Transaction:
     state = open_branch(context, target)
-    check_clean(state, "begin a transaction on it")
+    check_clean(state, "start a transaction on it")
     name = f"{TRANSACTION_PREFIX}{target[:_SHOWN_NAME]}-{uuid.uuid4().hex[:_UNIQUE]}"
     start = context.refs.branches.create(
         name, state.commit_id, context.committer, hidden=True, lifetime=checked_lifetime(lifetime)

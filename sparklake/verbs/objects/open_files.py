@@ -198,7 +198,7 @@ class ObjectWriter(io.BufferedWriter):
     def __del__(self) -> None:
         """Discard an unclosed file, because it may be incomplete."""
         if self._publish is not None:
-            warnings.warn(f"{self._name!r} was never closed: it is not staged", ResourceWarning, 2)
+            warnings.warn(f"{self._name!r} was never closed and is not staged", ResourceWarning, 2)
             self.discard()
 
 

@@ -162,7 +162,7 @@ def _object_steps(
             continue
         done.add((each.subject, target))
         if source is None:
-            yield _nothing(each, each.subject, "no equal object was found: name a copy with --from")
+            yield _nothing(each, each.subject, "no equal object was found: pass a copy with --from")
         elif is_own:
             yield RepairStep(RepairAction.COPY_OBJECT, each.subject, source, each)
         elif each.tree_file:
@@ -185,10 +185,7 @@ def _ref_steps(sources: TreeSources, findings: Sequence[Finding]) -> Iterator[Re
         elif lost := lost_ref(sources.context, moment, dumped, each.subject):
             yield RepairStep(RepairAction.RESTORE_REF, each.subject, lost.text, each)
         else:
-            reason = (
-                "no dump has it, and its log lacks the commit or the kind of the ref: create it "
-                "again"
-            )
+            reason = "not in any dump, and its log lacks the commit or the kind of ref: recreate it"
             yield _nothing(each, each.subject, reason)
 
 

@@ -20,7 +20,7 @@ from sparklake.verbs.dumps.settings import (
 from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.trees import TreeSources
 
-DUMP = "the dump of refs"
+DUMP = "the refs dump"
 LOG = "the log of Postgres"
 
 

@@ -26,10 +26,10 @@ from sparklake.verbs.repairs.steps import RepairResult, RepairStep
 from sparklake.verbs.repairs.trees import TreeSources
 
 _RECORD = "repair.json"
-"""The file of an ended repair."""
+"""The file of a finished repair."""
 
 _MOST_ROUNDS = 5
-"""The maximum number of checks. A repaired range may show lost objects."""
+"""The maximum number of checks. A repaired range may reveal lost objects."""
 
 
 @dataclass(frozen=True, slots=True)

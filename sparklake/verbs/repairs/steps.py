@@ -20,7 +20,7 @@ class RepairAction(str, Enum):
     COPY_OBJECT = "copy_object"
     """Write an object from an equal one."""
     REPLACE_ADDRESS = "replace_address"
-    """Let a range name an equal object at another address. Its id stays."""
+    """Change a range to reference an equal object at a different address. Its id stays the same."""
     RESTORE_COMMITS = "restore_commits"
     """Write commits into the ref store from the dump."""
     FORGET_SUMMARY = "forget_summary"
@@ -28,7 +28,7 @@ class RepairAction(str, Enum):
     RESTORE_REF = "restore_ref"
     """Create a branch or tag again, at the commit of the log or of the dump."""
     MOVE_REF = "move_ref"
-    """Move a branch to the commit that the dump has for it."""
+    """Move a branch to its commit in the dump."""
     WRITE_DUMP = "write_dump"
     """Dump the refs again."""
     WRITE_MARK = "write_mark"
@@ -36,7 +36,7 @@ class RepairAction(str, Enum):
     FIX_MARKER = "fix_marker"
     """Write or remove the marker of an open collection."""
     NOTHING = "nothing"
-    """There is no source to repair it from."""
+    """There is no source for a repair."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sparklake.verbs.base.content import ObjectContent
 from sparklake.verbs.objects.open_files import ContentReader
 
 ColumnTypes = Mapping[str, str]
-"""Spark's names of types by lower-case column name; "" is an incomparable type."""
+"""Spark's type names by lower-case column name; "" is an incomparable type."""
 
 _FOOTER_BYTES = 64 * 1024
 

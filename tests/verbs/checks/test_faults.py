@@ -72,7 +72,7 @@ def test_retention_names_a_missing_commit(rows: tuple[Scene, Database], fault: s
     scene, database = rows
     with injected_in_postgres(database, fault, random.Random(SEED)):
         refs = scene.repo._context.refs.snapshot()
-    with pytest.raises(CorruptFileError, match=r"is missing, so retention.*`sparklake check`"):
+    with pytest.raises(CorruptFileError, match=r"is missing, so it is unknown.*`sparklake check`"):
         expired_commits(refs, Retention(7), 0)
 
 

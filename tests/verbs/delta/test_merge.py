@@ -327,7 +327,7 @@ def test_a_branch_of_a_head_that_was_reverted_leaves_no_hole(desk: Desk) -> None
 def test_a_table_is_merged_by_its_path(desk: Desk) -> None:
     desk.change("dev", append(3))
     desk.change("main", append(4))
-    with refused(desk.repo, "files that the table needs.*part-"):
+    with refused(desk.repo, "files required by the table.*part-"):
         desk.repo.merge("dev", "main", paths=[LOG])
     with refused(desk.repo, "only a part of its log"):
         desk.repo.merge("dev", "main", paths=[f"{LOG}{names(2)[0]}"])

@@ -163,7 +163,7 @@ def test_files_that_the_other_side_has_vacuumed_stop_it(desk: Desk, strategy: st
     loser = next(branch for branch in ("dev", "main") if branch != WINNERS[strategy])
     desk.change(loser, delete("id = 2"), vacuum, append(3))
     said = desk.repo.preview_merge("dev", "main", strategy)
-    with refused(desk.repo, "the merge lacks files that the table needs.*`restore`"):
+    with refused(desk.repo, "the merge lacks files required by the table.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
     assert (said.unresolved, said.table_winners) == (1, {})
 
@@ -212,7 +212,7 @@ def test_a_rebase_takes_a_side_commit_by_commit(desk: Desk) -> None:
 
 def test_of_a_table_of_chosen_paths_all_is_taken(desk: Desk) -> None:
     clash(desk)
-    with refused(desk.repo, "files that the table needs"):
+    with refused(desk.repo, "files required by the table"):
         desk.repo.merge("dev", "main", "source-wins", paths=[f"{TABLE}/_delta_log/"])
     desk.repo.merge("dev", "main", "source-wins", paths=[f"{TABLE}/"])
     assert desk.ids("main") == [2, 3]

@@ -50,7 +50,7 @@ def test_a_file_added_once_more_and_then_removed_and_vacuumed(pair: Pair, strate
     loser.vacuum()
     for each in (winner, loser):
         each.commit()
-    pair.refused("the merge lacks files that the table needs: f1", strategy)
+    pair.refused("the merge lacks files required by the table: f1", strategy)
 
 
 def test_a_file_that_both_added_once_more_and_dest_rewrote(pair: Pair) -> None:
@@ -207,7 +207,7 @@ def test_no_log_comes_beside_files_of_the_other_side(pair: Pair, terms: dict[str
     for table in (pair.dev, pair.main):
         table.change(remove("f1"), add("same"), body=table.branch.encode())
         table.commit()
-    pair.refused("files that the table needs|choose a strategy", **terms)
+    pair.refused("files required by the table|choose a strategy", **terms)
 
 
 # --- a log that source alone has changed ----------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_revert_brings_back_no_file_that_was_vacuumed(pair: Pair) -> None:
     wrong = pair.main.commit()
     pair.main.vacuum(logged=False)
     pair.main.commit()
-    with refused(pair.repo, "lacks files that the table needs: f1"):
+    with refused(pair.repo, "lacks files required by the table: f1"):
         pair.repo.branch("main").revert(wrong)
 
 
@@ -228,7 +228,7 @@ def test_a_log_does_not_come_without_its_files_or_in_part(pair: Pair) -> None:
     pair.dev.commit()
     pair.repo.branch("main").put("beside", b"1")
     pair.main.commit()
-    pair.refused("lacks files that the table needs: d1, d2", paths=[pair.dev.log])
+    pair.refused("lacks files required by the table: d1, d2", paths=[pair.dev.log])
     pair.refused("only a part of its log", paths=[f"{pair.dev.log}{names(3)[0]}"])
     pair.repo.merge("dev", "main", paths=[pair.dev.folder])
     assert pair.main.state() == pair.dev.state()
@@ -240,7 +240,7 @@ def test_a_part_of_a_table_without_its_log_takes_no_live_file(pair: Pair) -> Non
     pair.dev.commit()
     for strategy in (None, "source-wins"):
         paths = [f"{pair.dev.folder}{name}" for name in ("f1", "f1b")]
-        pair.refused("lacks files that the table needs: f1", strategy, paths=paths)
+        pair.refused("lacks files required by the table: f1", strategy, paths=paths)
     pair.repo.merge("dev", "main", paths=[f"{pair.dev.folder}f1b"])
     assert not pair.main.state().lost
 
@@ -257,7 +257,7 @@ def test_the_log_of_a_new_table_does_not_come_without_its_files(
     new.commit()
     pair.repo.branch("main").put("zz", b"2")
     pair.main.commit()
-    pair.refused("lacks files that the table needs: n0, n1", paths=[new.log])
+    pair.refused("lacks files required by the table: n0, n1", paths=[new.log])
     pair.repo.merge("dev", "main", paths=["new/"])
     assert new.state("main") == new.state()
 
@@ -290,7 +290,7 @@ def test_a_table_of_many_ranges_is_found_by_their_edges(
     wrong = main.commit()
     main.vacuum(logged=False)
     main.commit()
-    with refused(repo, f"lacks files that the table needs: {gone}"):
+    with refused(repo, f"lacks files required by the table: {gone}"):
         repo.branch("main").revert(wrong)
 
 
@@ -305,7 +305,7 @@ def test_a_log_that_dest_alone_changed_keeps_its_files(folder: Path, range_recor
     other = WrittenTable(pair.repo, "other")
     other.vacuum(logged=False)
     other.commit()
-    with refused(pair.repo, "lacks files that the table needs: f1"):
+    with refused(pair.repo, "lacks files required by the table: f1"):
         pair.repo.merge("other", "main")
 
 

@@ -250,7 +250,7 @@ def test_rules_in_the_namespace_are_taken_over(lake: Lake, golden: Path) -> None
         ProtectionRule("wip?", frozenset([Action.STAGE, Action.RESET])),
     )
     (note,) = [each for each in notes if "[ab]" in each]
-    assert "was not taken over" in note
+    assert "was not adopted" in note
     assert any(RETENTION_RULES_KEY in each for each in notes)
 
 
@@ -280,9 +280,9 @@ def test_what_is_not_carried_over_is_named(lake: Lake, golden: Path) -> None:
     for words in (
         "uncommitted changes",
         "pull requests",
-        "rules of branch protection in its database",
+        "branch-protection rules in its database",
         f"{PROTECTION_RULES_KEY} are not in lakeFS's format",
-        "rules of garbage collection were not taken over: a retention of -1 days",
+        "garbage-collection rules were not adopted: a retention of -1 days",
     ):
         assert words in text
     settings = repo._context.refs.settings.get()

@@ -410,7 +410,7 @@ def test_a_repair_does_not_guess_what_a_restored_ref_was(
     database.close()
     made = again.repair("refs")
     assert made.check.kinds[FindingKind.REF_LOST] == 1
-    assert "lacks the commit or the kind of the ref" in made.results[0].problem
+    assert "lacks the commit or the kind of ref" in made.results[0].problem
 
 
 def test_what_a_lost_manifest_named_is_not_replaced(repo: Repository, database: Database) -> None:

@@ -240,7 +240,7 @@ def test_patterns_that_do_not_fit_new_names_are_noted(place: Path) -> None:
     ):
         notes: list[str] = []
         restored(place, rename=rename, notes=notes)
-        for known, expected in (("branch protection", bare), ("fewer days", shorter)):
+        for known, expected in (("branch-protection", bare), ("fewer days", shorter)):
             told = [each for each in notes if known in each]
             assert len(told) == bool(expected)
             assert all(f": {expected}. " in each for each in told)

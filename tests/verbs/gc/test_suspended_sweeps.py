@@ -81,7 +81,7 @@ def test_a_late_sweep_deletes_no_object_of_a_head(repo: Repository, block: int) 
     with (
         mock.patch("sparklake.udfs.gc._DELETED_AT_ONCE", block),
         meanwhile(repo, LocalStore, "delete", others),
-        pytest.raises(CollectionRunningError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another process closed it"),
     ):
         repo.collect_garbage(grace=NO_GRACE)
     assert contents(repo, "main") == FILES
@@ -99,7 +99,7 @@ def test_a_sweep_that_was_ended_before_its_first_deletion_deletes_nothing(repo: 
 
     with (
         meanwhile(repo, Sweep, "decide", others),
-        pytest.raises(CollectionRunningError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another process closed it"),
     ):
         repo.collect_garbage(grace=NO_GRACE)
     assert before <= objects_of(repo)
@@ -192,7 +192,7 @@ def test_a_process_that_was_stopped_deletes_no_object_of_a_head(
         process.send_signal(signal.SIGCONT)
         _, errors = process.communicate()
     assert process.returncode == 5
-    assert "another one ended it" in errors
+    assert "another process closed it" in errors
     assert contents(repo, "main") == FILES
     assert repo.collect_garbage(grace=NO_GRACE).run.objects == 0
     assert contents(repo, "main") == FILES

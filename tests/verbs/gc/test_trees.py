@@ -438,7 +438,7 @@ def test_a_collector_that_was_replaced_stops(repo: Repository, line: dict[str, s
     with (
         just_before(type(repo._context.store), "delete", ended),
         mock.patch("sparklake.verbs.gc.trees._DELETED_AT_ONCE", 1),
-        pytest.raises(CollectionRunningError, match="another one ended it"),
+        pytest.raises(CollectionRunningError, match="another process closed it"),
     ):
         collect(repo)
     assert len(before - tables_of(repo)) == 1

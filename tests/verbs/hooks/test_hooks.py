@@ -186,7 +186,7 @@ def test_what_is_refused_leaves_nothing_moved(repository: Repository, function: 
         with refused(repository, "'h0' of _sparklake/hooks/guard.yaml failed on pre-"):
             verb()
     main.put("t/a", b"3")
-    with refused(repository, "the operation was refused"):
+    with refused(repository, "the operation was rejected"):
         main.commit("try")
     assert main.is_dirty
     assert {each.status for each in repository.hook_runs()} == {HookStatus.FAILED}

@@ -84,7 +84,7 @@ def test_other_types_are_a_conflict(
     commit(dev, **{ours: TEXT})
     commit(main, **{theirs: NUMBER})
     before = contents(repo, "main")
-    words = r"'tables/x/', with other types in source and dest: price \(string, double\)"
+    words = r"'tables/x/', with different types in source and dest: price \(string, double\)"
     with pytest.raises(MergeConflictError, match=words) as caught:
         repo.merge("dev", "main", strategy)
     assert "--no-schema-check" in str(caught.value)

@@ -246,7 +246,7 @@ def test_staged_changes_are_in_the_way_at_both_ends(
 ) -> None:
     main.put("staged", b"1")
     with (
-        refused(any_lake, DirtyBranchError, "before you begin a transaction on it"),
+        refused(any_lake, DirtyBranchError, "before you start a transaction on it"),
         main.transaction("x"),
     ):
         pytest.fail("it has begun")

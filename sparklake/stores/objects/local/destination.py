@@ -116,8 +116,8 @@ class LocalDestination:
             temporary.replace(target)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise InvalidKeyError(
-                f"{target} cannot be written: a file is in the place of a folder, or a folder "
-                "in the place of a file"
+                f"{target} cannot be written: a file exists at the path of a folder, or a "
+                "folder at the path of a file"
             ) from error
         self._dirty.add(target.parent)
 

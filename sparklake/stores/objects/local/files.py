@@ -67,7 +67,7 @@ def _place(error: OSError, path: Path | str) -> str:
 
 
 def open_file(path: Path | str) -> int:
-    """Open a regular file for reading. Never blocks, as a FIFO would do."""
+    """Open a regular file for reading. Never blocks on a FIFO."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK)

@@ -262,7 +262,7 @@ def _refusal(error: ClientError, address: str) -> StoreError:
     if code in _REFUSED or status == 403:
         return StorePermissionError(
             f"S3 refuses {error.operation_name} for {address} ({code}): check that the "
-            "credentials in use may get, put, delete and list there."
+            "credentials are allowed to get, put, delete and list there."
         )
     if code in _NOT_IMPLEMENTED:
         return StoreError(

@@ -240,7 +240,7 @@ def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
         with closing(answer["Body"]), suppress(*CUT_SHORT):
             return consume(answer)
         _LOG.warning(
-            "s3://%s/%s arrived damaged or incomplete: reading it again, after attempt %d",
+            "s3://%s/%s was received damaged or incomplete: reading it again, after attempt %d",
             target["Bucket"],
             target["Key"],
             attempt,
@@ -279,7 +279,7 @@ def _has_own_key(head: Mapping[str, Any]) -> bool:
 
 
 def _wins(write: Callable[[], None]) -> bool:
-    """Run a conditional write; return False if the object exists already."""
+    """Run a conditional write; return False if the object already exists."""
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             write()

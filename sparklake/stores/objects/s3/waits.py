@@ -27,7 +27,7 @@ def timeouts() -> S3Timeouts:
 
 def _warn(wait: Wait[str]) -> None:
     _LOG.warning(
-        "waiting for %s: no answer for %.0f s, attempt %d", wait.what, wait.seconds, wait.attempt
+        "waiting for %s: no response for %.0f s, attempt %d", wait.what, wait.seconds, wait.attempt
     )
 
 
