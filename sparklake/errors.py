@@ -43,7 +43,7 @@ class InterruptError(SparklakeError):
     exit_code = 130
 
     def __init__(
-        self, message: str = "interrupted: unfinished work changed no branch. Run the command again"
+        self, message: str = "interrupted; unfinished work changed no branch. Run the command again"
     ) -> None:
         super().__init__(message)
 

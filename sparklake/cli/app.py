@@ -159,7 +159,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 unexpected error, 2 wrong usage, 3 conflict, 4 nothing to do "
-    "or blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
+    "or blocked by uncommitted changes, 5 lost a race, 6 rejected by a hook, 7 merge strategy "
     "failed, 8 expired commit, 9 a check found warnings, 10 lost or damaged data, 11 not "
     "permitted, 12 store or Postgres unavailable, 13 not found, 14 already exists, 15 missing "
     "extra, 130 interrupted.",

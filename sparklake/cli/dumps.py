@@ -19,7 +19,7 @@ def dump(
     invocation: Invocation,
     uri: RepositoryArgument,
     overwrite: Annotated[
-        bool, flag("Overwrite a dump of another program, or one with lost refs.")
+        bool, flag("Overwrite another program's dump, or one with lost refs.")
     ] = False,
     check_addresses: Annotated[
         bool,
@@ -57,10 +57,10 @@ def restore(
         str, argument(help="The namespace with a dump of sparklake or lakeFS.")
     ],
     default_branch: Annotated[
-        str | None, option("Default branch, if a dump of lakeFS has no main.")
+        str | None, option("Default branch, if a lakeFS dump has no main.")
     ] = None,
     range_records: Annotated[
-        int | None, option("Average objects per range, for a dump of lakeFS.")
+        int | None, option("Average objects per range, for a lakeFS dump.")
     ] = None,
     rename: Annotated[
         list[str] | None, option("Rename this branch or tag; repeatable.", metavar="OLD=NEW")

@@ -139,10 +139,10 @@ def write(
         list[str] | None, option("Partition by this column; repeatable.", metavar="COLUMN")
     ] = None,
     option: Annotated[
-        list[str] | None, option("Set an option of Spark's writer; repeatable.", metavar="K=V")
+        list[str] | None, option("Set a Spark writer option; repeatable.", metavar="K=V")
     ] = None,
     source_option: Annotated[
-        list[str] | None, option("Set an option of Spark's reader; repeatable.", metavar="K=V")
+        list[str] | None, option("Set a Spark reader option; repeatable.", metavar="K=V")
     ] = None,
     no_schema_check: options.NoSchemaCheckOption = False,
     once: options.OnceOption = None,

@@ -57,7 +57,7 @@ CHECKPOINT_SCHEMA = pa.schema(
 )
 
 READ_ONLY = "sparklakeView"
-"""An unsupported writer feature, so that every writer refuses to change generated tables."""
+"""An unsupported writer feature, so that every writer refuses to modify generated tables."""
 
 
 @dataclass(frozen=True, slots=True)

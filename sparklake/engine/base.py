@@ -87,7 +87,7 @@ def unknown_total() -> None:
 class Progress(Protocol):
     """An observer of a verb's progress, in ranges read, or in objects and bytes.
 
-    Work does not wait for it. Tasks and batches are reported, not single objects.
+    It never blocks the work. Tasks and batches are reported, not single objects.
     """
 
     def begin(self, ranges: int) -> None:

@@ -140,7 +140,7 @@ def _check_local_name(rpath: str, lpath: Any) -> None:
     common = [part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     if not is_file_name("/".join(reversed(common)) or "-", has_folders=True):
         raise InvalidKeyError(
-            f"{rpath!r} cannot be the name of a local file: name the file to write, or use "
+            f"{rpath!r} cannot be the name of a local file: specify the file to write, or use "
             "`sparklake export`, which escapes such names"
         )
 

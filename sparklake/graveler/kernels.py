@@ -2,7 +2,7 @@
 
 A kernel is the compiled form of a function that loops over records. The function in Python, with
 the decorator `defines`, is its definition: it runs without the crate, and for all input that the
-kernel declines, such as damaged bytes. So results and errors are the same everywhere.
+kernel declines, such as damaged bytes. Results and errors are therefore the same everywhere.
 
 Each adapter has the arguments of its definition. The kernels check all bounds, and work without the
 interpreter lock.

@@ -29,8 +29,8 @@ def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None)
 def native_reader(body: bytes) -> pa.BufferReader:
     """Return a reader of bytes copied to Arrow's own memory.
 
-    Arrow's threads drop their input a moment after the rows are returned. An object of Python needs
-    the interpreter for that, and an ending process then aborts.
+    Arrow's threads drop their input a moment after the rows are returned. A Python object needs the
+    interpreter for that, and an ending process then aborts.
     """
     copy = pa.allocate_buffer(len(body))
     pa.FixedSizeBufferWriter(copy).write(body)

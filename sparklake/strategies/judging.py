@@ -150,7 +150,7 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 
 
 def too_many_kept() -> StrategyError:
-    """Return the error for too many objects under other paths."""
+    """Return the error for too many objects kept under other paths."""
     return StrategyError(
         f"more than {MAX_KEPT:,} conflicts keep both objects. Resolve some of them with another "
         "rule"

@@ -82,7 +82,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class AddressUse:
-    """A use of an address by a path to purge."""
+    """A reference to an address by a path to purge."""
 
     path: str
     order: int

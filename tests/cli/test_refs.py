@@ -57,7 +57,7 @@ def test_names_are_changed_and_warned_about(scene: Scene, tmp_path: Path) -> Non
     scene.commit("main", {"a": "1"})
     scene.branch("a.b")
     ran = run("refs", "dump", scene.uri(), "--no-check-addresses")
-    assert "lakeFS refuses the names of some branches" in ran.err
+    assert "lakeFS rejects the names of some branches" in ran.err
     copy = tmp_path / "copy"
     shutil.copytree(scene.namespace, copy)
     other = f"{scene.uri()}-3"

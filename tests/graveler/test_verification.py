@@ -56,8 +56,10 @@ def changed(stored: bytes, at: int) -> bytes:
     return bytes(body)
 
 
-WRONG_ID = "1 of 3 records have a record id that is not of its key and identity: the first is 'b'"
-WRONG_IDENTITY = "1 of 3 records have an entry that is not of its identity: the first is 'b'"
+WRONG_ID = (
+    "1 of 3 records have a record id that does not match its key and identity: the first is 'b'"
+)
+WRONG_IDENTITY = "1 of 3 records have an entry that does not match its identity: the first is 'b'"
 
 
 @BOTH_WAYS

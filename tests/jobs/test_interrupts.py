@@ -90,9 +90,7 @@ def test_a_command_that_runs_on_spark(diverged: Scene, marks: Path) -> None:
     environment = {**os.environ, **spark_environment(), "PYTHONPATH": root}
     code, out, err = interrupted(command, environment, marks)
     assert (code, out) == (130, ""), err
-    said_at_last = (
-        "error: interrupted; unfinished work has changed no branch. Run the command again"
-    )
+    said_at_last = "error: interrupted; unfinished work changed no branch. Run the command again"
     assert said_at_last in err
     assert "Traceback" not in err
     check_usable(diverged, before, marks)

@@ -238,7 +238,7 @@ SETTINGS: list[Case] = [
     ("expiry of the default", ProtectedError, "cannot expire", lifetime(DAY, "main")),
     ("expiry of no branch", RefNotFoundError, "no branch 'nope'", lifetime(DAY, "nope")),
     ("no expiry of no branch", RefNotFoundError, "no branch 'nope'", lifetime(None, "nope")),
-    ("protect nothing", InvalidInputError, "name at least one pattern", set_up("protect")),
+    ("protect nothing", InvalidInputError, "pass at least one pattern", set_up("protect")),
     *(
         (f"protect {pattern[:9]!r}", InvalidInputError, words, set_up("protect", "main", pattern))
         for pattern, words in (
@@ -254,7 +254,7 @@ SETTINGS: list[Case] = [
     ("block nothing", InvalidInputError, "must block", set_up("protect", "x", block=[])),
     ("keep -1 days", InvalidInputError, "0 to 36,500 days", set_up("set_retention", -1)),
     ("keep a/b", InvalidInputError, "matches no branch", set_up("set_retention", 1, {"a/b": 1})),
-    ("unprotect nothing", InvalidInputError, "name at least one pattern", set_up("unprotect")),
+    ("unprotect nothing", InvalidInputError, "pass at least one pattern", set_up("unprotect")),
     (
         "unprotect no rule",
         NotFoundError,
@@ -272,7 +272,7 @@ SETTINGS: list[Case] = [
             )
         )
     ),
-    ("remove no label", InvalidInputError, "name at least one label", set_up("remove_metadata")),
+    ("remove no label", InvalidInputError, "pass at least one label", set_up("remove_metadata")),
     (
         "remove what is none",
         NotFoundError,

@@ -67,20 +67,20 @@ def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str
     for name in ("partitionColumns", "format"):
         if before.get(name) != after.get(name):
             raise UnmergeableTableError(
-                f"{changer} changed the table's {name}, and the other side wrote"
+                f"{changer} changed the table's {name}, and the other side wrote data"
             )
     old, new = (each.get("configuration") or {} for each in (before, after))
     for name in sorted({*old, *new}):
         if name.startswith(_STRICT) and old.get(name) != new.get(name):
             raise UnmergeableTableError(
-                f"{changer} changed the property {name}, and the other side wrote"
+                f"{changer} changed the property {name}, and the other side wrote data"
             )
     old, new = ({each["name"]: each for each in schema_fields(side)} for side in (before, after))
     for name, column in old.items():
         if new.get(name) != column:
             done = "changed" if name in new else "dropped"
             raise UnmergeableTableError(
-                f"{changer} {done} the column {name!r}, and the other side wrote"
+                f"{changer} {done} the column {name!r}, and the other side wrote data"
             )
     added = {name: each for name, each in new.items() if name not in old}
     strict = [name for name, each in added.items() if not each.get("nullable", True)]

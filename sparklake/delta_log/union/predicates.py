@@ -32,7 +32,7 @@ _TEXT_CHARACTERS_IN_STATS = 32
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal of SQL. Its kind is `number`, `text` or `date`."""
+    """A SQL literal. Its kind is `number`, `text` or `date`."""
 
     kind: str
     value: Value

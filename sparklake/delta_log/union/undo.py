@@ -53,7 +53,7 @@ def undoing(
     net = _net(targets, source.find_adds)
     changed = [key.path for key in net.added if not files.is_live(key)]
     if changed:
-        raise UnmergeableTableError("files to remove were removed or rewritten since", changed)
+        raise UnmergeableTableError("files to remove were removed or rewritten since then", changed)
     restored = [key.path for key in net.removed if files.is_live(key)]
     if restored:
         raise UnmergeableTableError("files to restore are already restored", restored)

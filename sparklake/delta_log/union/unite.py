@@ -146,7 +146,7 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed the metadata or protocol. Source may only change it equally."""
+    """Return whether dest changed the metadata or protocol. Source must make the same change."""
     same = claims.same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False

@@ -29,7 +29,7 @@ def apply(
 ) -> Iterator[Block]:
     """Apply staged layers, newest first, to records.
 
-    A staged record of equal identity is not a change: the committed record stays.
+    A staged record with an equal identity is not a change: the committed record is kept.
     """
     for block, staged in _overlaid(layers, records):
         changes, places = _staged_changes(block, staged)

@@ -90,7 +90,7 @@ def object_columns(
 ) -> tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]:
     """Return the objects in records.
 
-    The texts are path, checksum, whole address and content type. The numbers are size and the
+    The strings are path, checksum, full address and content type. The numbers are size and the
     modification time in unix microseconds.
     """
     entries = decode_entries(block)
@@ -146,7 +146,7 @@ def _decoded(block: Block) -> EntryColumns:
 def _fields_of(records: EncodedRecords) -> tuple[list[pa.BinaryArray], list[Positions], Positions]:
     """Return the fields of entries, and the rows with unusual fields.
 
-    The texts are address, checksum and content type, empty in unusual rows. The numbers are size,
+    The strings are address, checksum and content type, empty in unusual rows. The numbers are size,
     seconds, nanoseconds and address type.
     """
     reader = _Reader(records)

@@ -85,7 +85,7 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
     keys = [existing_key(path) for path in path_tuple(paths, PATHS_NOUN)]
     if not keys:
         raise InvalidInputError(
-            "the list of paths is empty: name an object, or a prefix that ends with '/'"
+            "the list of paths is empty: pass an object, or a prefix that ends with '/'"
         )
     return covering(map(_interval, sorted(keys)))
 

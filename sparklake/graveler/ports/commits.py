@@ -39,7 +39,7 @@ class Tags(Protocol):
 
 
 class Commits(Protocol):
-    """The commits of one repository. Only `Branches.move` adds commits, and `restore`."""
+    """The commits of one repository. Only `Branches.move` and `restore` add commits."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""

@@ -136,7 +136,7 @@ def _validate_name(name: str, noun: str) -> str:
         instead = f": use {other!r}" if other and is_part_of_name(other) else ""
         raise InvalidNameError(
             f"{name!r} cannot be the name of a {noun}: '/' ends the ref in lakefs://REPO/REF/KEY, "
-            f"and lakeFS refuses it too{instead}"
+            f"and lakeFS also rejects it{instead}"
         )
     if not well_formed:
         raise InvalidNameError(

@@ -42,7 +42,7 @@ def given_place(uri: str = "") -> Iterator[None]:
     places = () if path is None else (Path(path), *Path(path).parents)
     file = next((each for each in places if each.is_file()), None)
     if file is not None:
-        raise errors.InvalidInputError(f"{file} is a file: name a folder")
+        raise errors.InvalidInputError(f"{file} is a file: choose a folder")
     try:
         yield
     except errors.StoreUnreachableError as error:

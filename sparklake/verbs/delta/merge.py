@@ -56,7 +56,7 @@ def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[Ra
     """Yield unread ranges, with the folders of logs that they may contain.
 
     If one side moved a range with a log, and the other side changed another part of the table, then
-    the table extends beyond that range. So one of the range's edges is a key of the table.
+    the table extends beyond that range. Therefore, one of the range's edges is a key of the table.
     """
     for side, other in ((source, dest), (dest, source)):
         for each in side.ranges:

@@ -111,7 +111,7 @@ def _old_name(renames: Mapping[str, str], branch: str) -> str:
 
 
 def _old_pattern(renames: Mapping[str, str], pattern: str) -> str:
-    """Return the old name, or the pattern itself if it has none."""
+    """Return the old name, or the pattern itself if the old name is not a valid pattern."""
     old = _old_name(renames, pattern)
     with suppress(InvalidInputError):
         check_pattern(old)
@@ -140,7 +140,7 @@ def _renamed_rules(
 
 
 def invalid_options(options: RestoreOptions) -> list[SparklakeError]:
-    """Return the problems of options with any dump."""
+    """Return the problems of options that do not depend on the dump."""
     problems: list[SparklakeError] = []
     if options.default_branch is not None:
         try:

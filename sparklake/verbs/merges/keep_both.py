@@ -34,7 +34,7 @@ Find = Callable[[bytes], bytes | None]
 def with_kept(
     context: Context, title: str, tree: MetaRange, additions: Sequence[KeptObject]
 ) -> MetaRange:
-    """Write a tree with the kept objects, given in key order, added."""
+    """Add the kept objects, given in key order, to a tree, and write the result."""
     return with_records(
         context, title, tree, places(additions, partial(context.open_ranges.lookup, tree.ranges))
     )
@@ -43,7 +43,7 @@ def with_kept(
 def with_records(
     context: Context, title: str, tree: MetaRange, records: Sequence[Record]
 ) -> MetaRange:
-    """Write a tree with records over it, in key order, including tombstones."""
+    """Apply records in key order, including tombstones, to a tree, and write the result."""
     if not records:
         return tree
     touched = [Interval(key, successor(key)) for key, _ in records]

@@ -94,7 +94,7 @@ def _run(context: Context, patterns: Patterns, draft: Purge, options: PurgeOptio
         if not _claim(context, purge.id):
             raise errors.PurgeRunningError(
                 f"nothing was purged: {purge.id} lost its connection to Postgres, and another "
-                f"purge ended it. Run `sparklake purge resume` {purge.id}"
+                f"purge closed it. Run `sparklake purge resume` {purge.id}"
             )
     finally:
         if context.refs.purges.find(draft.id) is None:

@@ -29,7 +29,7 @@ def read_ref(context: Context, name: str) -> tuple[Named | None, Operation | Non
 
 
 def contains_commit(commits: Mapping[CommitId, Commit], head: CommitId, target: CommitId) -> bool:
-    """Return whether a history contains a commit, as far as the given commits show it."""
+    """Return whether a history contains a commit, judging by the given commits only."""
     least = commits[target].generation if target in commits else 0
     visited, waiting = {head}, [head]
     while waiting:

@@ -138,7 +138,7 @@ def _action(name: Action | str) -> Action:
 def _named(names: Iterable[str], noun: str) -> set[str]:
     values = set(names)
     if not values:
-        raise InvalidInputError(f"name at least one {noun}")
+        raise InvalidInputError(f"pass at least one {noun}")
     return values
 
 

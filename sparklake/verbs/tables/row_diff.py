@@ -80,7 +80,7 @@ class TableDiff:
         return RowCounts(**{row["change"]: row["count"] for row in counts})
 
     def saved(self, uri: str) -> TableDiff:
-        """Write the rows as Parquet, and return the same diff with rows from there."""
+        """Write the rows as Parquet, and return the same diff over the written rows."""
         spark = self._rows.sparkSession
         place = handled_uri(spark, uri)
         with job_description(spark, self._title), _duplicates():

@@ -97,7 +97,7 @@ def test_a_younger_tree_of_lakefs_is_newer(lake: Lake, golden: Path) -> None:
     for path in tables:
         if path.name in trees - known:
             os.utime(path, (DAY + 1, DAY + 1))
-    with pytest.raises(NewerDumpError, match="lakeFS has written trees there since, such as _"):
+    with pytest.raises(NewerDumpError, match="lakeFS has since written trees there, such as _"):
         lake.restore_repository("lake", str(golden / "ns"))
     lake.restore_repository("lake", str(golden / "ns"), accept_old=True)
 

@@ -108,7 +108,9 @@ def test_names_that_a_function_wants_are_numbered_before_the_extension(
 
 def test_a_name_for_which_there_is_no_room_is_refused() -> None:
     long = b"x" * 1024
-    with pytest.raises(StrategyError, match=r"no key is free to keep both objects of 'k'.*1024"):
+    with pytest.raises(
+        StrategyError, match=r"there is no free key to keep both objects of 'k'.*1024"
+    ):
         places([kept(b"k", long, b"A")], {long: stored(long, b"B")}.get)
 
 

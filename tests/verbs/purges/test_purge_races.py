@@ -221,7 +221,7 @@ def test_a_purge_that_was_ended_before_it_deleted_deletes_nothing(repo: Reposito
     with (
         locks,
         before_row(repo, others),
-        pytest.raises(PurgeRunningError, match="another purge ended it"),
+        pytest.raises(PurgeRunningError, match="another purge closed it"),
     ):
         repo.purge(["p"])
     assert repo.read_bytes(committed[0], "p") == SECRET

@@ -173,8 +173,8 @@ def test_rules_are_set_replaced_and_removed(arena: Lake, repo: Repository) -> No
     settings.unprotect("main", "release-*")
     assert settings.protection == ()
     for act, words in (
-        (settings.protect, "name at least one pattern"),
-        (settings.unprotect, "name at least one pattern"),
+        (settings.protect, "pass at least one pattern"),
+        (settings.unprotect, "pass at least one pattern"),
         (lambda: settings.protect("a/*"), "matches no branch"),
         (lambda: settings.protect("main", "a b"), "matches no branch"),
         (lambda: settings.protect("main", block=["merge"]), "'merge' cannot be blocked"),
@@ -287,7 +287,7 @@ def test_labels_are_set_and_removed(arena: Lake, repo: Repository) -> None:
         with refused(arena, InvalidInputError, "label"):
             settings.set_metadata(bad)
     settings.set_metadata({"a": "x" * 40_000})
-    with refused(arena, InvalidInputError, "labels may take at most"):
+    with refused(arena, InvalidInputError, "labels may have at most"):
         settings.set_metadata({"b": "x" * 40_000})
 
 

@@ -261,7 +261,7 @@ def _refusal(error: ClientError, address: str) -> StoreError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code in _REFUSED or status == 403:
         return StorePermissionError(
-            f"S3 refuses {error.operation_name} for {address} ({code}): check that the "
+            f"S3 rejects {error.operation_name} for {address} ({code}): check that the "
             "credentials are allowed to get, put, delete and list there."
         )
     if code in _NOT_IMPLEMENTED:

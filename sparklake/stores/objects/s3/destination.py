@@ -24,7 +24,7 @@ _PART_BYTES = 16 << 20
 _MOST_PARTS = 10_000
 
 COPY_BYTES = 5 << 30
-"""The size above which the server copies in parts: S3 refuses larger copies."""
+"""The size above which the server copies in parts: S3 rejects larger copies."""
 _COPIED_PART_BYTES = 512 << 20
 
 
