@@ -139,7 +139,7 @@ class InvalidHooksError(InvalidInputError):
 
 
 class InvalidDumpError(SparklakeError, ValueError):
-    """An inconsistent or unsupported dump of refs."""
+    """An inconsistent or unsupported refs dump."""
 
     kind = "invalid_dump"
     exit_code = 10

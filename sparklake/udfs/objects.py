@@ -84,7 +84,7 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
             if is_taken.any():
                 key = block.keys[int(is_taken.argmax())]
                 raise AlreadyExistsError(
-                    f"the object {key.decode(errors='replace')!r} already exists, and maybe "
+                    f"the object {key.decode(errors='replace')!r} already exists, and possibly "
                     "others: choose another destination, or overwrite with --force"
                 )
         if len(block):

@@ -64,7 +64,7 @@ class UnreferencedTreeFiles:
         self.context.store.replace(candidates_key(run_id), encode_ids(self.sizes))
 
     def drop_referenced(self, moment: RepositorySnapshot) -> None:
-        """Drop the tree files referenced at a moment, or by the latest dump of refs."""
+        """Drop the tree files referenced at a moment, or by the latest refs dump."""
         for each in self._referenced(moment):
             self.sizes.pop(each, None)
             # A dead range stays while a later generation is in use: writers find one by the other.
