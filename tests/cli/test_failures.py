@@ -421,7 +421,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparklake.cli.invocation.load_settings", interrupt)
     ran = run("repo", "list")
     assert (ran.code, ran.out) == (130, b"")
-    assert ran.err.startswith("error: interrupted; unfinished work has changed no branch")
+    assert ran.err.startswith("error: interrupted; unfinished work changed no branch")
     ran = run("repo", "list", "--output", "json")
     assert (ran.code, ran.json["kind"], ran.err) == (130, "interrupted", "")
 

@@ -235,7 +235,7 @@ OTHER = metadata() | {"id": "another"}
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (metadata(column("x", nullable=False)), "'x', which may not be null"),
+        (metadata(column("x", nullable=False)), "'x', which is NOT NULL"),
         (metadata(column("x", metadata={"delta.generationExpression": "id"})), "generated"),
         (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or constrained"),
         (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
