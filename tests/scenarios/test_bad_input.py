@@ -204,7 +204,7 @@ ABSENT: list[Case] = [
     ),
     ("ref of a tag", RefNotFoundError, "no branch, tag or commit 'nope'", tag("x", "nope")),
     ("commit id", RefNotFoundError, "0{64}", resolve("0" * 64)),
-    ("ancestor", RefNotFoundError, "'main~999' goes back past the first", resolve("main~999")),
+    ("ancestor", RefNotFoundError, "'main~999' goes back beyond the first", resolve("main~999")),
     ("second parent", RefNotFoundError, "1 parents, not 2", resolve("main^2")),
     ("listing", RefNotFoundError, "'nope'", lambda lab: lab.repo.objects("nope")),
     ("left", RefNotFoundError, "'nope'", lambda lab: lab.repo.diff("nope", "main")),

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_what_has_the_same_rows_is_said(lake: Lake, grown: Repository, spark: SparkSession) -> None:
-    said = r"need Spark 4: use repo\.objects\(ref\)\.to_df\(\)"
+    said = r"require Spark 4: use repo\.objects\(ref\)\.to_df\(\)"
     with pytest.raises(MissingDependencyError, match=said):
         lake.register(spark)
     rows = grown.objects("main").to_df().collect()
