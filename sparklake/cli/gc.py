@@ -101,7 +101,7 @@ def run(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Delete objects not referenced by a retained commit or staged change.
+    """Delete unreferenced objects, and let commits expire.
 
     Commits no longer covered by the retention rules expire first. If the rules include trees,
     unreferenced ranges and metaranges are deleted, too.

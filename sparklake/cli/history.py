@@ -147,7 +147,7 @@ def status(
         ),
     ] = None,
 ) -> None:
-    """Show the head, staged changes and ahead/behind counts of a branch."""
+    """Show head, staged changes and divergence of a branch."""
     target = ref_uri(uri)
     other = None if against is None else ref_uri(against)
     if other is not None:

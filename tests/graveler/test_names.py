@@ -37,7 +37,9 @@ def test_a_name_with_a_slash_is_refused_with_another_one(name: str, other: str |
     for validate in (validate_branch_name, validate_tag_name):
         with pytest.raises(InvalidNameError, match="'/' ends the ref") as raised:
             validate(name)
-        assert str(raised.value).endswith("too" if other is None else f"too: use {other!r}")
+        assert str(raised.value).endswith(
+            "rejects it" if other is None else f"rejects it: use {other!r}"
+        )
         if other is not None:
             assert validate(other) == other
 

@@ -368,7 +368,7 @@ def test_no_permission(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
     with access_control(s3_env["AWS_ENDPOINT_URL"]):
         for verb in all_verbs(small_lake, bucket):
-            with pytest.raises(StorePermissionError, match=r"refuses.*check that the credentials"):
+            with pytest.raises(StorePermissionError, match=r"rejects.*check that the credentials"):
                 verb()
     monkeypatch.undo()
     assert (states(used), bucket.objects()) == before
@@ -394,7 +394,7 @@ def test_what_must_write_finds_a_read_only_bucket_at_once(
             used.collect_garbage,
             used.dump_refs,
         ):
-            with pytest.raises(ReadOnlyNamespaceError, match=r"refuses PutObject for .*get, put"):
+            with pytest.raises(ReadOnlyNamespaceError, match=r"rejects PutObject for .*get, put"):
                 verb()
     monkeypatch.undo()
     assert bucket.objects() == before

@@ -452,7 +452,7 @@ class RefStoreContract:
         refs.staging.put("main", [a_record(b"1")], fence=0)
         run = refs.staging.add_run("main", RUN, fence=0)
         commit = a_commit()
-        with pytest.raises(RaceLostError, match="has just staged a write to 'main'"):
+        with pytest.raises(RaceLostError, match="just staged a write to 'main'"):
             refs.branches.move(replace(a_move(FIRST, commit), runs=seen.runs))
         assert refs.branches.find("main") == replace(refs.staging.seal("main"), commit_id=FIRST.id)
         assert refs.commits.find(commit.id) is None

@@ -272,7 +272,7 @@ def test_a_revert_takes_back_what_was_appended(desk: Desk) -> None:
 def test_a_revert_of_what_was_rewritten_since_is_a_conflict(desk: Desk) -> None:
     wrong = desk.change("main", append(3))
     desk.change("main", optimize)
-    with refused(desk.repo, "removed or rewritten since: part-"):
+    with refused(desk.repo, "removed or rewritten since then: part-"):
         desk.main.revert(wrong.id)
 
 

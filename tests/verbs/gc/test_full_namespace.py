@@ -71,7 +71,7 @@ def test_lists_of_an_interrupted_collection_that_are_gone(repo: Repository, tmp_
         repo.collect_garbage(grace=NO_GRACE, work=str(work))
     work.rename(away)
     with pytest.raises(
-        StoreError, match=r"lists of .* are in file:///.*/work \(its --work\).*bring"
+        StoreError, match=r"lists of .* are in file:///.*/work \(its --work\).*make that location"
     ):
         repo.collect_garbage(grace=NO_GRACE)
     assert len(files_below(namespace_of(repo) / "data")) > 50
