@@ -23,10 +23,8 @@ def find_refused(
     records = sum(each.count for each in ranges.values())
     runner = context.runner(records, "refs", verb)
     shares = sliced(ranges.values(), runner.task_records(records), attrgetter("count"))
-    work = encode_tasks(shares)
-    tasks = getattr(runner, "tasks", None)
     body = partial(refused_body, context.workspace, test)
-    batches = runner.collect(body, work if tasks is None else tasks(work))
+    batches = runner.collect(body, encode_tasks(shares))
     rows = [row for batch in batches for row in batch.to_pylist()]
     if not rows:
         return None
