@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, watched
+from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, Work, watched
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.lazy_rows import Rows
 from sparklake.engine.sort import sliced
@@ -215,7 +215,7 @@ class _GcWork:
                     f"{DATA_FOLDER}{chr(each)}" for each in range(32, 127) if each != ord("/")
                 ]
             work = encode_tasks(prefixes)
-            listed = _write_list(folder.workspace, runner, encode, _spread(runner, work))
+            listed = _write_list(folder.workspace, runner, encode, Work(work))
             run = CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count)
             folder.write(run)
         spared, is_earlier = open_places(context), earlier is not None
@@ -269,7 +269,7 @@ class _GcWork:
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
         encode = partial(tasks.named_body, self.context.workspace)
-        source = _spread(runner, encode_tasks(shares))
+        source = Work(encode_tasks(shares))
         by_ranges = _write_list(self.folder.workspace, runner, encode, source)
         encode = partial(tasks.named_rows_body, self.context.workspace)
         rows = _staged_rows(moment)
@@ -281,7 +281,7 @@ class _GcWork:
         runner = self.context.runner(plan.records, "gc", "compare")
         namespace = self.context.info.storage_namespace if self.is_earlier else None
         encode = partial(tasks.garbage_body, self.folder.workspace, before, self.spared, namespace)
-        source = _spread(runner, _encode_plan(plan, runner))
+        source = Work(_encode_plan(plan, runner))
         return _write_list(self.folder.workspace, runner, encode, source)
 
     def _count(
@@ -326,12 +326,6 @@ def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
 def _encode_plan(plan: Plan, runner: Runner) -> pa.Table:
     records = runner.task_records(plan.records)
     return encode_tasks(pack_tasks(divided(plan, records), records))
-
-
-def _spread(runner: Runner, work: pa.Table) -> Source:
-    """Return a source with one task per row."""
-    spread = getattr(runner, "tasks", None)
-    return work if spread is None else spread(work)
 
 
 def _write_list(workspace: Workspace, runner: Runner, encode: Body, source: Source) -> MetaRange:
