@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.features import unmergeable_features
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import decode_json
 
@@ -128,25 +129,6 @@ def _is_field(field: object) -> bool:
 
 # --- features -------------------------------------------------------------------------------------
 
-MAX_READER_VERSION = 3
-MAX_WRITER_VERSION = 7
-
-SUPPORTED = {
-    "allowColumnDefaults",
-    "appendOnly",
-    "changeDataFeed",
-    "checkConstraints",
-    "clustering",
-    "deletionVectors",
-    "domainMetadata",
-    "generatedColumns",
-    "invariants",
-    "timestampNtz",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-}
-"""Features with files that may be added and removed in any conflict-free order."""
-
 SUPPORTED_UNUSED = {
     "columnMapping": "delta.columnMapping.mode",
     "inCommitTimestamp": "delta.enableInCommitTimestamps",
@@ -163,15 +145,11 @@ def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> 
 
 
 def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
-    reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
-    if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
-        yield f"protocol ({reader}, {writer})"
-    features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     settings = metadata.get("configuration") or {}
     keys = (name for each in schema_fields(metadata) for name in each.get("metadata") or ())
     has_identity = any(name.startswith(_IDENTITY) for name in keys)
     unused = {*SUPPORTED_UNUSED} if has_identity else {*SUPPORTED_UNUSED, "identityColumns"}
-    yield from sorted(features - SUPPORTED - unused)
+    yield from unmergeable_features(protocol, unused)
     for feature, name in SUPPORTED_UNUSED.items():
         if str(settings.get(name) or "").lower() not in _UNUSED:
             yield feature

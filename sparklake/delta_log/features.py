@@ -1,0 +1,70 @@
+"""Delta's table features, and their support in merges."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+MAX_READER_VERSION = 3
+MAX_WRITER_VERSION = 7
+
+_CATALOG = "a catalog orders its commits: copy it into a table by path with DEEP CLONE or CTAS"
+_LATER = "merges do not support it"
+_PREVIEW = "its rules may still change in Delta"
+
+FEATURES: Mapping[str, str | None] = {
+    "adaptiveMetadata-preview": _PREVIEW,
+    "allowColumnDefaults": None,
+    "appendOnly": None,
+    "catalogManaged": _CATALOG,
+    "catalogOwned-preview": _CATALOG,
+    "changeDataFeed": None,
+    "checkConstraints": None,
+    "checkpointProtection": _LATER,
+    "clustering": None,
+    "collations": _PREVIEW,
+    "collations-preview": _PREVIEW,
+    "columnMapping": _LATER,
+    "columnMappingUsageTracking": _PREVIEW,
+    "coordinatedCommits-preview": _CATALOG,
+    "deletionVectors": None,
+    "domainMetadata": None,
+    "generatedColumns": None,
+    "geospatial": _PREVIEW,
+    "geospatial-dev": _PREVIEW,
+    "icebergCompatV1": _LATER,
+    "icebergCompatV2": _LATER,
+    "icebergCompatV3": _LATER,
+    "icebergWriterCompatV1": _PREVIEW,
+    "identityColumns": _LATER,
+    "inCommitTimestamp": _LATER,
+    "invariants": None,
+    "materializePartitionColumns": _LATER,
+    "redirectReaderWriter-preview": "its files are in another table: merge that one",
+    "redirectWriterOnly-preview": "its files are in another table: merge that one",
+    "rowTracking": _LATER,
+    "timestampNanos": _PREVIEW,
+    "timestampNtz": None,
+    "typeWidening": _LATER,
+    "typeWidening-preview": "its type changes refer to versions: drop it, and enable typeWidening",
+    "v2Checkpoint": None,
+    "vacuumProtocolCheck": None,
+    "variantShredding": _LATER,
+    "variantShredding-preview": _LATER,
+    "variantType": _LATER,
+    "variantType-preview": _LATER,
+}
+"""The known features, and why a table with one is not merged, or None if it is."""
+
+
+def unmergeable_features(protocol: Mapping[str, Any], unused: Container[str] = ()) -> Iterator[str]:
+    """Yield a description of each feature of a table that merges reject, except unused ones."""
+    reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
+    if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
+        yield f"protocol ({reader}, {writer})"
+    for name in sorted(
+        {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    ):
+        reason = FEATURES.get(name, "this version of sparklake does not know it")
+        if reason is not None and name not in unused:
+            yield f"{name} ({reason})"
