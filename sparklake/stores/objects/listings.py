@@ -6,16 +6,31 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
-from sparklake.stores.objects.local.columns import FileColumns
-from sparklake.stores.objects.local.store import LocalStore
 from sparklake.uri import is_utf8
+
+if TYPE_CHECKING:
+    from sparklake.stores.objects.local.columns import FileColumns
 
 _PARTS_WANTED = 128
 _MOST_LEVELS = 256
 _MOST_ENTRIES = 100_000
 """The number of names read from one level. A level with more names is not split."""
+
+
+@runtime_checkable
+class ListsColumns(Protocol):
+    """A store that lists faster than by one value for each object."""
+
+    def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
+        """Yield one level: each folder, and None for each other entry."""
+
+    def scan_columns(
+        self, prefix: str, *, level: bool = False, exact: bool = False
+    ) -> Iterator[FileColumns]:
+        """Yield files in columns. `exact` keeps names that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,7 @@ def _read_level(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | Non
 
 def scan_level(store: ObjectStore, prefix: str) -> Iterator[StoredFolder | StoredObject | None]:
     """Yield one level: each folder, and an object or None for each other entry."""
-    if isinstance(store, LocalStore):
+    if isinstance(store, ListsColumns):
         yield from store.scan_level(prefix)
     else:
         yield from store.scan(prefix, level=True)
@@ -72,14 +87,14 @@ def scan_level(store: ObjectStore, prefix: str) -> Iterator[StoredFolder | Store
 
 def lists_columns(store: ObjectStore) -> bool:
     """Whether `find_columns` returns the files of a store."""
-    return isinstance(store, LocalStore)
+    return isinstance(store, ListsColumns)
 
 
 def find_columns(
     store: ObjectStore, part: ListingPart, *, exact: bool = False
 ) -> Iterator[FileColumns] | None:
     """Return the columns of a part's files. `exact` keeps names that are not UTF-8."""
-    if isinstance(store, LocalStore):
+    if isinstance(store, ListsColumns):
         return store.scan_columns(part.prefix, level=part.level, exact=exact)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,14 @@ from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.graveler.times import SECOND
+from sparklake.namespace.layout import CHECKS_FOLDER, COLLECTIONS_FOLDER, OPEN_CHECKS
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local import files as local_files
+from sparklake.stores.objects.temporary import ABANDONED_SECONDS
 
 if TYPE_CHECKING:
     from sparklake.stores.objects.local.columns import FileColumns
-
-ABANDONED_SECONDS = 24 * 3600
-"""The age at which a later write removes the temporary files of a killed process."""
 
 TRAITS = StoreTraits(is_local=True, compresses=False)
 
@@ -154,6 +154,32 @@ class LocalStore:
             except local_files.NO_FILE_ERRORS:
                 self._check_root()
 
+    def temporary_files(self) -> Iterator[StoredObject]:
+        """Yield the files in the store's folders of temporary files, and in those of its runs."""
+        for folder in self._temporary_folders():
+            with local_files.store_errors(folder), suppress(*local_files.NO_FILE_ERRORS):
+                yield from _temporary_files(self.root, folder)
+
+    def remove_temporary(self, file: StoredObject) -> None:
+        with local_files.store_errors(self.root):
+            (self.root / file.key).unlink(missing_ok=True)
+
+    def remove_emptied(self) -> None:
+        for folder, _, _ in os.walk(self.root, topdown=False):
+            with suppress(OSError):  # Someone writes there.
+                Path(folder).rmdir()
+
+    def _temporary_folders(self) -> Iterator[Path]:
+        yield self.root / local_files.TEMPORARY
+        with local_files.store_errors(self.root):
+            yield from self.root.glob(f"{COLLECTIONS_FOLDER}*/{local_files.TEMPORARY}")
+            checks = self.root / CHECKS_FOLDER
+            for each in checks.glob(f"{OPEN_CHECKS}*"):
+                yield from (
+                    each / local_files.TEMPORARY,
+                    checks / each.name / local_files.TEMPORARY,
+                )
+
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
         """Write missing objects; return their keys. All are durable on return."""
         targets = {self._path(key): key for key in writers}
@@ -234,6 +260,18 @@ class LocalStore:
 def _is_key(text: str) -> bool:
     parts = text.split("/")
     return "" not in parts and local_files.TEMPORARY not in parts
+
+
+def _temporary_files(root: Path, folder: Path) -> Iterator[StoredObject]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(*local_files.NO_FILE_ERRORS):
+                status = entry.stat(follow_symlinks=False)
+                start = entry.name.partition("-")[0]
+                # Not by file times: a hard link has the times of its source.
+                time_ns = int(start) * SECOND if start.isdigit() else status.st_mtime_ns
+                key = f"{folder.relative_to(root).as_posix()}/{entry.name}"
+                yield StoredObject(key, status.st_size, time_ns)
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
+from sparklake.errors import StoreError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.graveler.times import SECOND
 from sparklake.interrupts import Threads, within_grace
@@ -164,20 +165,24 @@ class S3Store:
                 if error_code(error) != "NoSuchKey":
                     raise
 
-    def uploads(self) -> Iterator[StoredObject]:
+    def temporary_files(self) -> Iterator[StoredObject]:
         """Yield the incomplete multipart uploads. Their keys end with their ids."""
-        with s3_errors(self.uri):
+        # A store without such listings, or without the permission for them, shows none.
+        with suppress(StoreError), s3_errors(self.uri):
             pages = s3_client().get_paginator("list_multipart_uploads")
             for page in pages.paginate(Bucket=self.bucket, Prefix=self.root):
                 for each in page.get("Uploads", ()):
                     key = f"{each['Key'].removeprefix(self.root)}{_UPLOAD}{each['UploadId']}"
                     yield StoredObject(key, 0, int(each["Initiated"].timestamp() * SECOND))
 
-    def abort_upload(self, upload: StoredObject) -> None:
+    def remove_temporary(self, upload: StoredObject) -> None:
         key, _, upload_id = upload.key.rpartition(_UPLOAD)
         place = {"Bucket": self.bucket, "Key": self.root + key}
         with s3_errors(self._address(key)):
             s3_client().abort_multipart_upload(**place, UploadId=upload_id)
+
+    def remove_emptied(self) -> None:
+        """Do nothing: a bucket has no folders."""
 
     def _address(self, key: str) -> str:
         return f"{self.uri}/{key}"
