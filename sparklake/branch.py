@@ -357,8 +357,16 @@ class Branch:
         from sparklake.verbs.tables.write import write_table
         from sparklake.verbs.tables.write_request import write_request
 
-        arguments = rows, self.name, path, format, mode, partition_by, options, schema_check
-        request = write_request(*arguments)
+        request = write_request(
+            rows=rows,
+            branch=self.name,
+            path=path,
+            table_format=format,
+            mode=mode,
+            partition_by=partition_by,
+            options=options,
+            schema_check=schema_check,
+        )
         if request.is_delta:
             return write_delta(self._context, rows, request)
         return write_table(self._context, rows, request)
