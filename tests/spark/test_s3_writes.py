@@ -123,13 +123,13 @@ def without_s3a(spark: SparkSession, with_s3a: None) -> Iterator[None]:
 
 
 def test_spark_that_has_the_client_is_told(repo: Repository, with_s3a: None) -> None:
-    assert spark_writing._speaks_s3(repo._context)
+    assert spark_writing._has_spark_client(repo._context)
 
 
 def test_spark_that_lacks_the_client_writes_by_the_disk_and_reads_nothing(
     spark: SparkSession, repo: Repository, frame: DataFrame, without_s3a: None
 ) -> None:
-    assert not spark_writing._speaks_s3(repo._context)
+    assert not spark_writing._has_spark_client(repo._context)
     assert repo.branch("main").write(frame, TABLE, partition_by=["name"]).files == 4
     for options in ({}, {"pathGlobFilter": "*"}):
         with pytest.raises(MissingDependencyError, match=r"S3A.*hadoop-aws"):

@@ -54,7 +54,7 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
     if describe_store(namespace).is_local:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"{namespace}/{place}", _COMMITTER)
-    elif _speaks_s3(context):
+    elif _has_spark_client(context):
         _save(rows, request, spark_uri(f"{namespace}/{place}"), _COMMITTER)
     else:
         _save_and_upload(context, rows, request, place)
@@ -81,7 +81,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    if not context.store.traits.is_local and not _speaks_s3(context):
+    if not context.store.traits.is_local and not _has_spark_client(context):
         raise MissingDependencyError(
             "this Spark session lacks the S3 client S3A, which writes Delta tables in "
             "buckets: add hadoop-aws of Spark's Hadoop version to its jars"
@@ -101,7 +101,7 @@ def _save(
     writer.save(uri)
 
 
-def _speaks_s3(context: Context) -> bool:
+def _has_spark_client(context: Context) -> bool:
     # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import lacks_client
 
