@@ -33,8 +33,7 @@ from sparklake.graveler.refs.names import suggestion, validate_branch_name, vali
 from sparklake.repository import Repository
 from sparklake.rows.settings import Workspace
 from sparklake.stores.cache import DiskCache, find_cache
-from sparklake.stores.objects import normalise_store_uri, open_store
-from sparklake.stores.objects.s3.waits import use_timeouts
+from sparklake.stores.objects import normalise_store_uri, open_store, use_timeouts
 from sparklake.verbs.base.commit_graph import CommitGraph
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.open_trees import TreeCaches

@@ -11,6 +11,7 @@ from sparklake.stores.objects.registry import (
     open_object,
     open_store,
 )
+from sparklake.stores.objects.s3.waits import use_timeouts
 
 __all__ = [
     "describe_store",
@@ -21,4 +22,5 @@ __all__ = [
     "open_destination",
     "open_object",
     "open_store",
+    "use_timeouts",
 ]
