@@ -32,7 +32,7 @@ from sparklake.graveler.planning.plan import SideStream, plan_diff, plan_merge
 from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges
-from sparklake.graveler.sstable.range_files import make_meta_range, read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import make_meta_range, read_meta_range, tree_file_key
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.resolution import Resolution
@@ -116,7 +116,7 @@ class _Steps:
         base = made_ranges(self.objects, self.range_records, numbers)
         picked = numbers.choice(len(base), 2 * min(changes, len(base) // 2), replace=False)
         tree, row = self._step("write a metarange", lambda: self._write_tree(base))
-        size = sum(each.size for each in self.store.list(table_key(tree.id)))
+        size = sum(each.size for each in self.store.list(tree_file_key(tree.id)))
         halves = np.split(picked, 2)
         sides = [self._write_tree(changed(base, half, numbers)).id for half in halves]
         points = [base[at].max_key for at in sorted(halves[0].tolist())]

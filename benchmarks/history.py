@@ -31,7 +31,7 @@ from sparklake.graveler.planning.change_summary import (
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.range_files import make_meta_range, make_range, table_key
+from sparklake.graveler.sstable.range_files import make_meta_range, make_range, tree_file_key
 
 REPOSITORY = "history"
 COLUMNS = ("question", "seconds", "cpu seconds", "rows", "files read", "round trips")
@@ -135,7 +135,7 @@ class _Grower:
             }
             parts[at] = tuple(held[index] for index in sorted(held))
             info, file = make_range(block_of_records(parts[at]), compress=False)
-            self.store.put_if_absent(table_key(info.id), file)
+            self.store.put_if_absent(tree_file_key(info.id), file)
             ranges[at : at + 1] = [info]
         tree, files = make_meta_range(ranges)
         self.store.put_many_if_absent(files)

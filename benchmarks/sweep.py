@@ -17,7 +17,7 @@ from benchmarks import data, ours, report
 from benchmarks.counting import counted_calls
 from benchmarks.measuring import in_own_process, open_lake
 from sparklake.config import Engine
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 
 RANGE_RECORDS = tuple(1024 << power for power in range(7))
 SIZES = ("100", "1%")
@@ -92,7 +92,7 @@ def _point(
 ) -> Point:
     best = ours.quickest(measured)
     tree = subject.repo.tree("main")
-    file = Path(subject.namespace.removeprefix("file://"), table_key(tree.id))
+    file = Path(subject.namespace.removeprefix("file://"), tree_file_key(tree.id))
     return Point(
         range_records=subject.repo.info.range_records,
         op=best.op,

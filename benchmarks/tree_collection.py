@@ -25,7 +25,7 @@ import sparklake
 from benchmarks import data
 from benchmarks.report import output_file
 from sparklake import lake as lakes
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.verbs.base import publish
 
 DAY = 24 * 60 * 60
@@ -141,7 +141,7 @@ def needed_by(repo: sparklake.Repository, commits: list[str]) -> int:
         tree = repo.tree(each)
         tables.update([tree.id, *(info.id for info in tree.ranges)])
     root = Path(repo.info.storage_namespace.removeprefix("file://"))
-    return sum((root / table_key(each)).stat().st_size for each in tables if each)
+    return sum((root / tree_file_key(each)).stat().st_size for each in tables if each)
 
 
 def _changed(base: pa.Table, chance: np.random.Generator, number: int) -> pa.Table:

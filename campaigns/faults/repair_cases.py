@@ -10,7 +10,7 @@ from campaigns.faults.scenes import Scene, VerbCase
 from campaigns.faults.upkeep_cases import create_tag, dumped_state
 from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
 from sparklake.stores.postgres.ref_store import PostgresRefs
@@ -28,7 +28,7 @@ def damaged(scene: Scene) -> None:
     _change_object(scene, "own/3")
     _lose_object(scene, "imported/1")
     for each in tables:
-        store.delete(table_key(each))
+        store.delete(tree_file_key(each))
     refs = cast("PostgresRefs", scene.repository._context.refs)
     with refs._connections.transaction() as connection:
         place = {"uid": scene.repository.info.uid, "commit": branch.head.id}

@@ -31,7 +31,7 @@ from sparklake.errors import CollectionRunningError, ExpiredError, MissingFileEr
 from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, earlier_generation
-from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from sparklake.strategies import Decision, Objects
@@ -245,7 +245,7 @@ def check_trees(repo: Repository) -> None:
         manifest = read_dump_manifest(store)
         for tree in dump_trees(store, manifest):
             for each in read_meta_range(store, tree).ranges:
-                _require(store.find(table_key(each.id)), f"the dump names the lost {each.id}")
+                _require(store.find(tree_file_key(each.id)), f"the dump names the lost {each.id}")
 
 
 def tables_of(repo: Repository) -> set[str]:
@@ -270,7 +270,7 @@ def named_tables(repo: Repository) -> set[str]:
             tables.add(each.id)
             # A dead range stays while a later generation is named.
             earlier = earlier_generation(each.id)
-            while context.store.find(table_key(earlier)):
+            while context.store.find(tree_file_key(earlier)):
                 tables.add(earlier)
                 earlier = earlier_generation(earlier)
     return tables

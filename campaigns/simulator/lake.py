@@ -28,7 +28,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
-from sparklake.graveler.sstable.range_files import read_range_file, table_key
+from sparklake.graveler.sstable.range_files import read_range_file, tree_file_key
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER
 from sparklake.rows.objects import object_info
 from sparklake.testing.memory import MemoryRefStore
@@ -225,7 +225,7 @@ class Contents:
                 yield from _objects(self._table(name), name)
 
     def _table(self, name: str) -> bytes:
-        return self.body(table_key(name), f"table {name}")
+        return self.body(tree_file_key(name), f"table {name}")
 
     def body(self, key: str, what: object) -> bytes:
         """Return the bytes of a key."""

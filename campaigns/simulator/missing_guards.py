@@ -144,7 +144,7 @@ MISSING_GUARDS = {
         1, _replaced(_no_rows, "sparklake.verbs.gc.collect._staged_rows")
     ),
     "tree files of an open sweep are used": MissingGuard(
-        7800, _replaced(_none, "sparklake.namespace.swept_tables._candidates")
+        7800, _replaced(_none, "sparklake.namespace.swept_tree_files._candidates")
     ),
     "a purge deletes objects of branches": MissingGuard(
         53, _replaced(_nothing, "sparklake.verbs.purges.purge._refuse_live")

@@ -20,7 +20,7 @@ from unittest import mock
 
 from campaigns.simulator.store import SimulatedStore
 from sparklake.errors import RefStoreUnavailableError, StoreUnreachableError
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.memory.branches import MemoryBranches, MemoryTags
@@ -279,7 +279,7 @@ def may_be_late(name: str, call: partial[Any]) -> bool:
 
     A late deletion of a table could delete one that was written again since: docs/design/048.
     """
-    return name in _LATE and not (name == "delete" and call.args[-1].startswith(table_key("")))
+    return name in _LATE and not (name == "delete" and call.args[-1].startswith(tree_file_key("")))
 
 
 def _error(port: str, what: str) -> Exception:

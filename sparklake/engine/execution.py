@@ -23,7 +23,7 @@ from sparklake.graveler.sstable.range_files import (
     make_meta_range,
     read_ranges,
 )
-from sparklake.namespace.swept_tables import put_tables
+from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.rows import merges
 from sparklake.rows.results import (
     CacheResult,
@@ -141,7 +141,7 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow]) -> MetaRange:
     """Stitch pieces in key order into one tree, and write its metarange durably."""
     tree, files = make_meta_range(stitched(store, workspace, pieces))
-    put_tables(store, files)
+    put_tree_files(store, files)
     return tree
 
 

@@ -37,7 +37,7 @@ from sparklake.graveler.sstable.range_files import (
     read_meta_range,
     read_range_file,
     read_ranges,
-    table_key,
+    tree_file_key,
 )
 from sparklake.interrupts import Threads
 from sparklake.namespace.addresses import full_addresses
@@ -67,7 +67,7 @@ def find_dead(
     """
     dead = []
     for range_id, file in files.items():
-        existing = store.get(table_key(range_id))
+        existing = store.get(tree_file_key(range_id))
         if existing != file:
             ours, theirs = (read_range_file(each, range_id) for each in (file, existing))
             if _is_dead(store, _conflicts(store, ours, theirs), versions):

@@ -8,8 +8,13 @@ from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.ids import MetaRangeId, RangeId, next_generation
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.range_files import WrittenRange, make_range, table_key, write_ranges
-from sparklake.namespace.swept_tables import put_tables
+from sparklake.graveler.sstable.range_files import (
+    WrittenRange,
+    make_range,
+    tree_file_key,
+    write_ranges,
+)
+from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.adopted_ranges import find_dead
 
@@ -57,8 +62,8 @@ class RangeSink:
         """
         files, firsts = self._files, {each: each for each in self._files}
         while files:
-            keys = {table_key(each): each for each in files}
-            new_keys = put_tables(self.store, {key: files[each] for key, each in keys.items()})
+            keys = {tree_file_key(each): each for each in files}
+            new_keys = put_tree_files(self.store, {key: files[each] for key, each in keys.items()})
             existing = {each: files[each] for key, each in keys.items() if key not in set(new_keys)}
             dead = find_dead(self.store, existing, self.versions)
             firsts = {next_generation(each): firsts[each] for each in dead}

@@ -37,7 +37,7 @@ from sparklake.graveler.ports import (
 )
 from sparklake.graveler.sstable.foreign import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
-from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, tree_file_key
 from sparklake.graveler.sstable.writer import TableFile
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
@@ -156,7 +156,7 @@ def test_many_commits_take_several_ranges_of_several_blocks(
     refs = RefsSnapshot((BranchState("main", commits[-1].id),), (), tuple(commits))
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
-    (metarange,) = (files[table_key(manifest.commits_meta_range_id)],)
+    (metarange,) = (files[tree_file_key(manifest.commits_meta_range_id)],)
     assert len(read_foreign("metarange", metarange)) > 3
     assert read_refs(store, manifest) == refs
 
@@ -164,7 +164,7 @@ def test_many_commits_take_several_ranges_of_several_blocks(
 def test_a_table_says_what_it_is() -> None:
     manifest, files = encode_refs(REFS)
     table_id = manifest.branches_meta_range_id
-    found = table_properties("x", files[table_key(table_id)])
+    found = table_properties("x", files[tree_file_key(table_id)])
     assert found[b"entity"] == b"branch"
     assert found[b"type"] == b"metaranges"
     assert found[b"schema_name"] == b"io.treeverse.lakefs.graveler.BranchData"
@@ -180,7 +180,7 @@ def test_nothing_has_no_table_and_that_of_lakefs_is_read(store: ObjectStore) -> 
     index = file.add(*compressed(small_block([])))
     properties = {name.encode(): text.encode() for name, text in named.items()}
     table_id = lakefs_id((), named)
-    store.put_if_absent(table_key(table_id), file.ended(index, properties))
+    store.put_if_absent(tree_file_key(table_id), file.ended(index, properties))
     assert read_ref_records(store, table_id, Entity.TAG) == []
     with pytest.raises(InvalidDumpError, match="branch"):
         read_ref_records(store, table_id, Entity.BRANCH)

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.stores.cache import DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
@@ -47,7 +47,7 @@ def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> No
     cache = DiskCache(folder, max_bytes)
     store = CachedStore(open_store(uri), cache, verify)
     contents = [content_of(number) for number in range(TABLES)]
-    keys = [table_key(id_of(content)) for content in contents]
+    keys = [tree_file_key(id_of(content)) for content in contents]
     choose = random.Random(seed)
     for turn in count(1) if turns == 0 else range(1, turns + 1):
         wanted = [choose.randrange(TABLES) for _ in range(choose.randrange(1, 20))]

@@ -13,7 +13,7 @@ from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes
 from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
-from sparklake.graveler.sstable.range_files import make_range, table_key
+from sparklake.graveler.sstable.range_files import make_range, tree_file_key
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from tests.support.trees import write_meta_range
@@ -36,7 +36,7 @@ def restored_tree(
     ranges = []
     for start, stop in pairwise(bounds):
         info, file = make_range(block_of_records(records[start:stop]))
-        store.put_if_absent(table_key(info.id), file)
+        store.put_if_absent(tree_file_key(info.id), file)
         ranges.append(info)
     first = first_commit(0)
     commit = new_commit(

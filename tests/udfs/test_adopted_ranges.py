@@ -15,7 +15,7 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.ids import next_generation
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.range_files import as_put, make_range, read_ranges, table_key
+from sparklake.graveler.sstable.range_files import as_put, make_range, read_ranges, tree_file_key
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.range_sink import RangeSink, open_sink
@@ -90,7 +90,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
     store = new_store(tmp_path)
     theirs_entry = theirs.entry(tmp_path, "theirs")
     tree = put(RangeSink(store, 2, compress=False), theirs_entry)
-    key = table_key(tree.ranges[0].id)
+    key = tree_file_key(tree.ranges[0].id)
     before = store.get(key)
     versions = (tree.id,) if named else ()
     sink = open_sink(Workspace(store.uri, 2, versions=versions), store)

@@ -24,7 +24,7 @@ from sparklake.graveler.records import Record, ValueRecord, decode_record, in_pa
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
 from sparklake.graveler.sstable.layout import damaged_table
-from sparklake.graveler.sstable.range_files import lakefs_id, table_key
+from sparklake.graveler.sstable.range_files import lakefs_id, tree_file_key
 
 _RANGES, META_RANGES = "ranges", "metaranges"
 _ONLY_IN_LAKEFS = b"rocksdb.creation.time"
@@ -69,7 +69,7 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
     _, *range_ids = ref_table_ids(store, table_id, entity)
     records = [each for some in _read(store, range_ids, entity, _RANGES) for each in some]
     if any(before.key >= after.key for before, after in pairwise(records)):
-        raise InvalidDumpError(f"{table_key(table_id)} does not list its ranges in key order")
+        raise InvalidDumpError(f"{tree_file_key(table_id)} does not list its ranges in key order")
     return records
 
 
@@ -127,13 +127,13 @@ def _read(
     for each in table_ids:
         if not is_commit_id(each):  # Both ids have the same form.
             raise InvalidDumpError(f"{each!r} is not the id of a refs table: dump the refs again")
-    files = store.get_many([table_key(each) for each in table_ids])
+    files = store.get_many([tree_file_key(each) for each in table_ids])
     for table_id, file in zip(table_ids, files, strict=True):
         yield _read_table(table_id, file[:], entity, kind)
 
 
 def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[ValueRecord]:
-    name = table_key(table_id)
+    name = tree_file_key(table_id)
     properties = table_properties(name, file)
     hashed = {
         each: properties[each.encode()].decode(errors="replace")
@@ -168,7 +168,7 @@ def _add_table(
         "min_key": records[0][0].decode(),
     }
     table_id = lakefs_id(records, hashed)
-    files[table_key(table_id)] = make_plain_table(records, {**hashed, **extra})
+    files[tree_file_key(table_id)] = make_plain_table(records, {**hashed, **extra})
     return table_id
 
 

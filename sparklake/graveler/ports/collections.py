@@ -44,7 +44,7 @@ class Collections(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Exclude concurrent collections. Raises CollectionRunningError during one."""
 
-    def alone_with_tables(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[None]:
         """Exclude refs dumps and other collections with trees.
 
         Both change which tree files of the namespace are referenced, besides branches.

@@ -38,7 +38,7 @@ NO_TREE = MetaRange(EMPTY_META_RANGE, RangeList())
 _RANGES, _META_RANGES = "ranges", "metaranges"
 
 
-def table_key(table_id: str) -> str:
+def tree_file_key(table_id: str) -> str:
     return f"{METADATA_FOLDER}{table_id}"
 
 
@@ -89,7 +89,7 @@ def make_meta_range(ranges: Ranges) -> tuple[MetaRange, dict[str, bytes]]:
     listed = range_list(ranges)
     _ = listed.block.encoded  # Threads share trees.
     tree = MetaRange(MetaRangeId(file_id(listed.block.ids.data)), listed)
-    return tree, {table_key(tree.id): make_table(listed.block).file}
+    return tree, {tree_file_key(tree.id): make_table(listed.block).file}
 
 
 def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
@@ -105,7 +105,7 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
         # The first and the last record detect a range's file in place of a metarange.
         _ = ranges[0], ranges[-1]
     except CorruptFileError as error:
-        raise damaged_table(table_key(meta_range_id)) from error
+        raise damaged_table(tree_file_key(meta_range_id)) from error
     return MetaRange(meta_range_id, ranges)
 
 
@@ -134,14 +134,14 @@ def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
 
 def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
     """Yield the verified records of each range."""
-    files = store.get_many([table_key(each.id) for each in ranges])
+    files = store.get_many([tree_file_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
 def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
     """Yield packed records without keeping a file open. Errors are raised here or on access."""
-    keys = [table_key(each.id) for each in ranges]
+    keys = [tree_file_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
             content = _RefetchedContent(store, key, len(content))
@@ -186,7 +186,7 @@ def verify_table(table_id: str, content: bytes) -> None:
 
 
 def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
-    files = list(store.get_many([table_key(each) for each in table_ids]))
+    files = list(store.get_many([tree_file_key(each) for each in table_ids]))
     return _decoded(store, files, table_ids, kind)
 
 
@@ -206,7 +206,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
     The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
     when it is opened.
     """
-    name = table_key(table_id)
+    name = tree_file_key(table_id)
     ours = read_sstable(name, file)
     if ours is not None and (trusted or is_generation(table_id, file_id(ours.ids.data))):
         return ours

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sparklake.graveler import ports
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local.files import store_errors, whole_file
@@ -18,7 +18,7 @@ from sparklake.stores.objects.local.files import store_errors, whole_file
 Verify = Callable[[str, bytes], None]
 """A function that raises CorruptFileError unless bytes are the table of an id."""
 
-_TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+_TABLE = re.compile(re.escape(tree_file_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:

@@ -45,7 +45,7 @@ class PostgresCollections(RepositoryPart):
     def alone(self) -> AbstractContextManager[None]:
         return _held(self._connections, f"{self._uid} collection", collection_running_error)
 
-    def alone_with_tables(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[None]:
         return _held(self._connections, f"{self._uid} tables", collection_running_error)
 
     @contextmanager

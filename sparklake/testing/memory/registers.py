@@ -67,7 +67,7 @@ class MemoryCollections:
     def alone(self) -> AbstractContextManager[None]:
         return _held(self._state.collecting, collection_running_error)
 
-    def alone_with_tables(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[None]:
         return _held(self._state.naming_tables, collection_running_error)
 
     @contextmanager

@@ -13,7 +13,7 @@ import msgspec
 from sparklake import errors
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY, PROBE_PREFIX
 from sparklake.namespace.nesting import find_enclosing
 from sparklake.stores.objects import (
@@ -136,7 +136,7 @@ def check_namespace(store: ObjectStore) -> None:
 def is_bare(store: ObjectStore) -> bool:
     return (
         store.find(NAMESPACE_MARKER_KEY) is None
-        and next(iter(store.list(table_key(""))), None) is None
+        and next(iter(store.list(tree_file_key(""))), None) is None
     )
 
 

@@ -11,7 +11,7 @@ from sparklake.graveler.dumps.ref_files import ref_table_ids
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
 from sparklake.graveler.refs.names import is_commit_id
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.namespace.leftovers import probes, unfinished_checks
 from sparklake.namespace.markers import is_run_id, open_markers
 from sparklake.rows.findings import Finding, FindingKind
@@ -56,7 +56,7 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
 def unreferenced_tree_files(store: ObjectStore, in_use: Collection[str]) -> Iterator[Finding]:
     """Yield the tree files not referenced by a commit, staged run or dump."""
     dumped = dumped_file_ids(store)
-    prefix = table_key("")
+    prefix = tree_file_key("")
     for each in store.list(prefix):
         file_id = each.key.removeprefix(prefix)
         if is_commit_id(file_id) and file_id not in in_use and file_id not in dumped:

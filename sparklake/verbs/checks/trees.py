@@ -21,7 +21,7 @@ from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.exchange import Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import NamedObjects
 from sparklake.udfs.checks.summaries import CHECK_SUMMARIES, SummarisedCommit
-from sparklake.udfs.checks.tables import (
+from sparklake.udfs.checks.tree_files import (
     CHECK_RANGES,
     CHECK_TREES,
     RangeShare,

@@ -10,7 +10,7 @@ from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, manifest_by
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
-from sparklake.namespace.swept_tables import put_tables
+from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
@@ -68,7 +68,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     with (
         context.refs.branches.turn(_SLOT, _SLOT_SECONDS),
         # A collection of trees keeps the tree files that the manifest names.
-        context.refs.collections.alone_with_tables(),
+        context.refs.collections.alone_with_tree_files(),
     ):
         # Before the refs: what they lack has a higher number, or was not committed yet.
         latest = next(iter(context.refs.operations.list(1)), None)
@@ -104,7 +104,7 @@ def _write(
     position: LogPosition | None,
 ) -> DumpManifest:
     manifest, files = encode_refs(refs)
-    put_tables(store, files)
+    put_tree_files(store, files)
     committed = tuple(
         BranchState(each.name, each.commit_id, hidden=each.hidden) for each in refs.branches
     )

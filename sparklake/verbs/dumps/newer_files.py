@@ -14,7 +14,7 @@ from sparklake.graveler.dumps.dump import DumpManifest, dump_roots
 from sparklake.graveler.dumps.ref_files import META_RANGES, Entity, lakefs_kind, record_total
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.refs.names import is_commit_id
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.graveler.times import SECOND, text_of_second
 from sparklake.verbs.base.context import now
 from sparklake.verbs.dumps.verify_trees import EndOfFile, VerifiedTrees, in_threads
@@ -78,12 +78,12 @@ def newer_problems(
 
 
 def _own_files(manifest: DumpManifest, trees: VerifiedTrees) -> Sequence[StoredObject]:
-    keys = [table_key(each) for each, _ in dump_roots(manifest)]
+    keys = [tree_file_key(each) for each, _ in dump_roots(manifest)]
     return [trees.files[key] for key in keys if key in trees.files]
 
 
 def _id_of(stored: StoredObject) -> str:
-    return stored.key.removeprefix(table_key(""))
+    return stored.key.removeprefix(tree_file_key(""))
 
 
 def _shown(store: ObjectStore, stored: StoredObject) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.sstable.layout import ends_whole
-from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
 from sparklake.namespace.layout import COLLECTED_KEY
 from sparklake.namespace.lookups import OBJECT_THREADS
@@ -50,8 +50,8 @@ def verify_trees(store: ObjectStore, refs: RefsSnapshot) -> VerifiedTrees:
     """
     problems: list[SparklakeError] = []
     trees, listed = _trees(store, refs, problems)
-    files = {each.key: each for each in store.list(table_key(""))}
-    in_use = {table_key(each) for each in trees}
+    files = {each.key: each for each in store.list(tree_file_key(""))}
+    in_use = {tree_file_key(each) for each in trees}
     lacking: dict[str, CommitId] = {}
     ends: dict[str, CommitId] = {}
     absent: set[MetaRangeId] = set()
@@ -127,11 +127,11 @@ def _listed(store: ObjectStore) -> set[CommitId]:
 
 
 def _read_tree(store: ObjectStore, files: Mapping[str, StoredObject], tree: _Tree) -> _ReadTree:
-    key = table_key(tree.id)
+    key = tree_file_key(tree.id)
     if key not in files:
         return _ReadTree(tree, missing=(key,))
     try:
-        ranges = [table_key(each.id) for each in read_meta_range(store, tree.id).ranges]
+        ranges = [tree_file_key(each.id) for each in read_meta_range(store, tree.id).ranges]
     except CorruptFileError as error:
         return _ReadTree(tree, problem=error)
     except MissingFileError:

@@ -99,7 +99,7 @@ def collect_garbage(
         if sweep is not None or not collects_trees(context):
             # The list of a dry run has no tree files.
             return _collect(context, sweep, grace, place, trees=False)
-        with context.refs.collections.alone_with_tables():
+        with context.refs.collections.alone_with_tree_files():
             return _collect(context, None, grace, place, trees=True)
 
 

@@ -13,7 +13,7 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
 from sparklake.namespace import layout, markers
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
@@ -122,8 +122,8 @@ class RunFolder:
 
     def keep_only(self, tree: MetaRange) -> None:
         store = self.workspace.open_store()
-        retained = {table_key(each) for each in (tree.id, *(info.id for info in tree.ranges))}
-        for each in list(store.list(table_key(""))):
+        retained = {tree_file_key(each) for each in (tree.id, *(info.id for info in tree.ranges))}
+        for each in list(store.list(tree_file_key(""))):
             if each.key not in retained:
                 store.delete(each.key)
 

@@ -17,15 +17,15 @@ from sparklake.graveler.dumps.dump import (
 )
 from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import RepositorySnapshot
-from sparklake.graveler.sstable.range_files import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
 from sparklake.namespace.layout import candidates_key
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
-from sparklake.namespace.swept_tables import encode_ids
+from sparklake.namespace.swept_tree_files import encode_ids
 from sparklake.verbs.base.context import Context
 
-_FILE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+_FILE = re.compile(re.escape(tree_file_key("")) + "([0-9a-f]{64})")
 _DELETED_AT_ONCE = 4 * OBJECT_THREADS
 
 
@@ -51,7 +51,7 @@ class UnreferencedTreeFiles:
     def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnreferencedTreeFiles:
         """List unreferenced tree files older than `before`, in unix nanoseconds."""
         sizes = {}
-        for each in context.store.list(table_key("")):
+        for each in context.store.list(tree_file_key("")):
             match = _FILE.fullmatch(each.key)
             if match and each.mtime < before:
                 sizes[match[1]] = each.size
@@ -76,7 +76,7 @@ class UnreferencedTreeFiles:
         """Delete the tree files, unless another process ends the sweep of the marker."""
         store, waiting = self.context.store, iter(sorted(self.sizes))
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
-            while keys := [table_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
+            while keys := [tree_file_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
                 check_sweep(store, marker)
                 list(threads.map(store.delete, keys))
 

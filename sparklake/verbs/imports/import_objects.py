@@ -30,7 +30,7 @@ from sparklake.graveler.keys import Interval, object_key, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
-from sparklake.namespace.swept_tables import check_written_tables
+from sparklake.namespace.swept_tree_files import check_written_tree_files
 from sparklake.rows.imports import ERROR_SCHEMA, Defect, ErrorsResult, ImportTaskSettings, Reason
 from sparklake.rows.results import PieceResult, decode_results
 from sparklake.stores.objects import describe_store, open_store
@@ -348,7 +348,7 @@ class _ImportMoves:
         state = get_branch(context, self.branch)
         check_clean(state, "import into it")
         if state.fence != self.fence:
-            check_written_tables(context.store, [each.id for each in self.imported])
+            check_written_tree_files(context.store, [each.id for each in self.imported])
             # An existing range may reference different objects of equal content.
             records = record_count(self.imported)
             runner = context.runner(records, "import", self.branch)

@@ -22,7 +22,7 @@ from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
-from sparklake.graveler.sstable.range_files import make_range, read_range_file, table_key
+from sparklake.graveler.sstable.range_files import make_range, read_range_file, tree_file_key
 from sparklake.namespace import layout
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.stores.objects import open_object
@@ -111,7 +111,7 @@ class Repair:
         return self.sources.rebuilt_range(info, trees_of(self.sources, step.finding)), False
 
     def _put_tree_file(self, table_id: str, body: bytes) -> None:
-        key = table_key(table_id)
+        key = tree_file_key(table_id)
         if self._keep(key):
             self.store.replace(key, body)
         else:
@@ -145,7 +145,7 @@ class Repair:
         finding = step.finding
         if not is_equal(step.source, finding):
             raise errors.MissingFileError(f"{step.source} no longer has the content")
-        block = read_range_file(self.store.get(table_key(step.target)), step.target)
+        block = read_range_file(self.store.get(tree_file_key(step.target)), step.target)
         changed = self._with_address(block, finding.subject, self._permanent_address(step))
         info, body = make_range(changed)
         if not is_generation(step.target, info.id):

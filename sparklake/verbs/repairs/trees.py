@@ -47,7 +47,7 @@ class TreeSources:
         places += [(each, open_store(each)) for each in self.copies]
         for name, store in places:
             try:
-                body = store.get(range_files.table_key(table_id))
+                body = store.get(range_files.tree_file_key(table_id))
             except SparklakeError:
                 continue
             if is_tree_file(table_id, body, is_tree=is_tree):
@@ -58,7 +58,7 @@ class TreeSources:
         """Rewrite a tree file from its own records, unless they are damaged."""
         try:
             block = _read(
-                table_id, self.store.get(range_files.table_key(table_id)), is_tree=is_tree
+                table_id, self.store.get(range_files.tree_file_key(table_id)), is_tree=is_tree
             )
             encoded = block.encoded
             is_sound = _has_sound_records(block, is_tree=is_tree)
@@ -127,7 +127,7 @@ class TreeSources:
         ranges, exact = self.trees.get(tree, ()), list[RangeInfo]()
         try:
             for each in ranges:
-                body = self.store.get(range_files.table_key(each.id))
+                body = self.store.get(range_files.tree_file_key(each.id))
                 block = range_files.read_range_file(body, each.id)
                 exact.append(range_files.make_range(block_of_encoded(block.encoded))[0])
         except SparklakeError:
@@ -152,7 +152,7 @@ class TreeSources:
     @cached_property
     def _orphans(self) -> list[RangeInfo]:
         in_use = {each.id for ranges in self.trees.values() for each in ranges}
-        prefix = range_files.table_key("")
+        prefix = range_files.tree_file_key("")
         orphans = []
         for each in self.store.list(prefix):
             table_id = each.key.removeprefix(prefix)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.counting import recorded_reads
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.range_files import table_key, verify_table
+from sparklake.graveler.sstable.range_files import tree_file_key, verify_table
 from sparklake.stores.cache import CacheCounts, DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
@@ -22,7 +22,7 @@ LAKEFS = Path(__file__).parents[2] / "golden" / "namespace" / "_lakefs"
 
 CONTENTS = [content_of(number) for number in range(6)]
 IDS = [id_of(content) for content in CONTENTS]
-KEYS = [table_key(each) for each in IDS]
+KEYS = [tree_file_key(each) for each in IDS]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.stores.cache import DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.objects.local.store import LocalStore
@@ -25,7 +25,7 @@ MAX_BYTES = 200_000
 def store(tmp_path: Path) -> LocalStore:
     made = LocalStore(tmp_path / "store")
     for content in map(content_of, range(TABLES)):
-        made.put_if_absent(table_key(id_of(content)), content)
+        made.put_if_absent(tree_file_key(id_of(content)), content)
     return made
 
 
@@ -60,11 +60,11 @@ def check(store: LocalStore, folder: Path) -> None:
     for path in list(below.iterdir()):
         assert cache.find(below.name, path.name) == ids[path.name]
     cached = CachedStore(store, cache, verify)
-    assert list(cached.get_many([table_key(name) for name in ids])) == list(ids.values())
+    assert list(cached.get_many([tree_file_key(name) for name in ids])) == list(ids.values())
     assert cache.usage().size <= MAX_BYTES
     assert int((folder / "lock").read_bytes()) >= cache.usage().size
     cache.clear()
-    cached.get(table_key(next(iter(ids))))
+    cached.get(tree_file_key(next(iter(ids))))
     assert {path.name for path in folder.iterdir()} == {"lock", below.name}
 
 

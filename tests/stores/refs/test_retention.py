@@ -309,12 +309,12 @@ def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> Non
 
 def test_dumps_and_collections_of_trees_exclude_each_other(store: RefStore, uid: str) -> None:
     refs, other = store.refs(uid), store.refs(uid)
-    with refs.collections.alone(), refs.collections.alone_with_tables():
-        with pytest.raises(CollectionRunningError), other.collections.alone_with_tables():
+    with refs.collections.alone(), refs.collections.alone_with_tree_files():
+        with pytest.raises(CollectionRunningError), other.collections.alone_with_tree_files():
             pass
         with pytest.raises(CollectionRunningError), other.collections.alone():
             pass
-    with other.collections.alone_with_tables(), refs.collections.alone():
+    with other.collections.alone_with_tree_files(), refs.collections.alone():
         pass
 
 

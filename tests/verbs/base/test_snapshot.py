@@ -20,7 +20,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.kernel_choice import is_compiled
-from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
+from sparklake.graveler.sstable.range_files import _RefetchedContent, tree_file_key
 from sparklake.graveler.sstable.reader import DataBlocks
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import files_below, namespace_of, stage_table
@@ -226,7 +226,7 @@ def test_what_is_damaged_is_not_kept(layered: tuple[Repository, dict[str, int]])
     repo.branch("main").commit("all")
     each = repo.tree("main").ranges[3]
     root = Path(repo.info.storage_namespace.removeprefix("file://"))
-    path = root / table_key(each.id)
+    path = root / tree_file_key(each.id)
     body = path.read_bytes()
     opened = OpenRanges(repo._context.store)
     replace_file(path, bytes([body[0] ^ 1]) + body[1:])

@@ -24,10 +24,10 @@ from sparklake.errors import (
     StoreError,
 )
 from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.markers import is_sweep_open
-from sparklake.namespace.swept_tables import encode_ids, put_tables
+from sparklake.namespace.swept_tree_files import encode_ids, put_tree_files
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_table
 from sparklake.verbs.base.open_trees import TreeCaches
@@ -308,7 +308,7 @@ def test_an_id_that_is_being_collected_is_never_used(
 
     def deleting(store: LocalStore, key: str) -> None:
         delete(store, key)
-        if key.startswith(table_key("")) and not refused:
+        if key.startswith(tree_file_key("")) and not refused:
             again()
 
     with mock.patch.object(LocalStore, "delete", deleting):
@@ -324,21 +324,21 @@ def test_an_id_that_is_being_collected_is_never_used(
 def test_an_open_collection_refuses_its_candidates(repo: Repository) -> None:
     store, one, other = repo._context.store, "a" * 64, "b" * 64
     store.replace(candidates_key("run"), encode_ids([one]))
-    assert put_tables(store, {table_key(one): b"1"}) == [table_key(one)]
+    assert put_tree_files(store, {tree_file_key(one): b"1"}) == [tree_file_key(one)]
     Sweep.open(store, "run")
     for there in (True, False):
         with pytest.raises(CollectionRunningError, match=one):
-            put_tables(store, {table_key(other): b"2", table_key(one): b"1"})
-        assert (store.find(table_key(one)) is not None) is there
-        store.delete(table_key(one))
-    assert store.find(table_key(other)) is None, "it is refused before it writes anything"
-    assert put_tables(store, {table_key(other): b"2"}) == [table_key(other)]
+            put_tree_files(store, {tree_file_key(other): b"2", tree_file_key(one): b"1"})
+        assert (store.find(tree_file_key(one)) is not None) is there
+        store.delete(tree_file_key(one))
+    assert store.find(tree_file_key(other)) is None, "it is refused before it writes anything"
+    assert put_tree_files(store, {tree_file_key(other): b"2"}) == [tree_file_key(other)]
     Sweep.open(store, "other")
     with pytest.raises(CollectionRunningError, match=one):
-        put_tables(store, {table_key(one): b"1"})
+        put_tree_files(store, {tree_file_key(one): b"1"})
     # Without a list of tables, none are deleted.
     open_sweeps(store)[0].store.delete(candidates_key("run"))
-    assert put_tables(store, {table_key(one): b"1"}) == [table_key(one)]
+    assert put_tree_files(store, {tree_file_key(one): b"1"}) == [tree_file_key(one)]
 
 
 def rows(path: str) -> pa.Table:
@@ -405,7 +405,7 @@ def test_one_that_dies_is_ended_by_the_next(repo: Repository, line: dict[str, st
     delete, left = LocalStore.delete, [3]
 
     def dying(store: LocalStore, key: str) -> None:
-        if key.startswith(table_key("")):
+        if key.startswith(tree_file_key("")):
             left[0] -= 1
             if left[0] < 0:
                 raise ZeroDivisionError
@@ -540,7 +540,7 @@ def test_a_table_that_is_missing_otherwise_is_damage(
 ) -> None:
     repo.dump_refs()
     store = repo._context.store
-    store.delete(table_key(repo.resolve("main~1").meta_range_id))
+    store.delete(tree_file_key(repo.resolve("main~1").meta_range_id))
     small_lake.delete_repository("repo")
     with pytest.raises(MissingFileError, match=swept["held"]):
         small_lake.restore_repository("repo", str(folder / "ns"))

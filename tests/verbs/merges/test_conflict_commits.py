@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Commit, Lake, MergeConflictError, Repository, ThreeWayRow
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.testing.lakes import commit_all, namespace_of
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import RangeLayer
@@ -175,7 +175,7 @@ def test_a_tree_that_is_gone_does_not_hide_conflicts(small_lake: Lake, repo: Rep
     theirs = commit_all(dev, {"a": b"theirs"}, "theirs")
     lost = commit_all(main, {"a": b"first"}, "first")
     commit_all(main, {"a": b"ours"}, "ours")
-    (namespace_of(repo) / table_key(lost.meta_range_id)).unlink()
+    (namespace_of(repo) / tree_file_key(lost.meta_range_id)).unlink()
     context = repo._context
     fresh = Repository(replace(context, caches=TreeCaches(context.workspace, context.refs)))
     (row,) = conflicts_of(lambda: fresh.merge("dev", "main"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.testing.lakes import commit_all, contents
 from sparklake.verbs.repairs.steps import RepairAction
 from tests.support.s3_fixtures import Bucket
@@ -54,8 +54,8 @@ def test_a_copy_in_another_prefix_restores_tables_and_objects(
     for key in bucket.objects("lake/"):
         bucket.put({f"backup/{key.removeprefix('lake/')}": bucket.get(key)})
     tree = repo.tree("main")
-    bucket.delete(f"lake/{table_key(tree.id)}")
-    bucket.put({f"lake/{table_key(tree.ranges[0].id)}": b"no table"})
+    bucket.delete(f"lake/{tree_file_key(tree.id)}")
+    bucket.put({f"lake/{tree_file_key(tree.ranges[0].id)}": b"no table"})
     for key in list(bucket.objects("lake/data/")):
         bucket.delete(key)
     report = repo.repair("content", sources=[f"s3://{bucket.name}/backup"])

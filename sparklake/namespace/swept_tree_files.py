@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from sparklake.errors import CollectionRunningError, CollectionStartedError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.range_files import table_key
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.namespace.layout import candidates_key
 from sparklake.namespace.lookups import find_missing
 from sparklake.namespace.markers import marked_run, open_markers
@@ -19,15 +19,15 @@ def encode_ids(table_ids: Iterable[str]) -> bytes:
     return b"".join(map(bytes.fromhex, sorted(table_ids)))
 
 
-def put_tables(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
+def put_tree_files(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
     """Write tree files unless they exist or are being deleted; return the new keys."""
     if not files:
         return ()
-    check_kept_tables(store, files.keys())
+    check_kept_tree_files(store, files.keys())
     return store.put_many_if_absent(files)
 
 
-def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
+def check_kept_tree_files(store: ObjectStore, keys: Collection[str]) -> None:
     candidates = _candidates(store)
     match = next((each for each in keys if each in candidates), None)
     if match is not None:
@@ -38,10 +38,10 @@ def check_kept_tables(store: ObjectStore, keys: Collection[str]) -> None:
         )
 
 
-def check_written_tables(store: ObjectStore, table_ids: Sequence[str]) -> None:
+def check_written_tree_files(store: ObjectStore, table_ids: Sequence[str]) -> None:
     """Verify that no collection deletes the given tree files."""
-    keys = [table_key(each) for each in table_ids]
-    check_kept_tables(store, keys)
+    keys = [tree_file_key(each) for each in table_ids]
+    check_kept_tree_files(store, keys)
     missing = find_missing(store, keys)
     if missing is not None:
         raise CollectionStartedError(
@@ -57,5 +57,5 @@ def _candidates(store: ObjectStore) -> Collection[str]:
         with suppress(MissingFileError):
             ids = store.get(candidates_key(marked_run(store, marker)))
             starts = range(0, len(ids), _ID_BYTES)
-            keys.update(table_key(ids[at : at + _ID_BYTES].hex()) for at in starts)
+            keys.update(tree_file_key(ids[at : at + _ID_BYTES].hex()) for at in starts)
     return keys

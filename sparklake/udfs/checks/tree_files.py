@@ -17,7 +17,7 @@ from sparklake.graveler.sstable.range_files import (
     read_meta_range_file,
     read_range_file,
     read_together,
-    table_key,
+    tree_file_key,
 )
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.rows.findings import Finding, FindingKind
@@ -190,7 +190,7 @@ def _contents(
     """Yield each tree file with its bytes or its read error."""
     pending = list(table_ids)
     while pending:
-        contents = store.get_many([table_key(each) for each in pending])
+        contents = store.get_many([tree_file_key(each) for each in pending])
         try:
             for content in contents:
                 yield pending.pop(0), content
