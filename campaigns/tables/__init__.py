@@ -1,0 +1,1 @@
+"""Merges of Delta tables that Spark wrote on two branches."""

@@ -1,0 +1,33 @@
+"""Histories of two branches over one Delta table, from a seed: a sample of the campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from campaigns.faults.rounds import Options
+from campaigns.tables import merges
+from tests.campaigns.test_campaigns import SEED, check, share_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)  # on a machine that may be busy
+def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = ("plain", "change feed")
+    figures, _ = merges.campaign(Options(6, SEED, verbs=kinds), spark, tmp_path, 3)
+    check(figures, 6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(0)
+def test_many_random_histories(spark: SparkSession, tmp_path: Path) -> None:
+    rounds = share_of(600)
+    figures, _ = merges.campaign(Options(rounds, SEED), spark, tmp_path)
+    check(figures, rounds)
