@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b85decode
+from base64 import b85decode, b85encode
 from collections.abc import Iterator, Mapping
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
@@ -17,8 +17,9 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _LOCAL = re.compile(r"^file:/+")
 _Z85 = f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
 _B85 = f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~"
-_TO_B85 = str.maketrans(_Z85, _B85)
+_TO_B85, _TO_Z85 = str.maketrans(_Z85, _B85), str.maketrans(_B85, _Z85)
 _UUID_DIGITS = 20
+_WORD_BYTES, _WORD_DIGITS = 4, 5
 
 
 def is_relative_path(path: str) -> bool:
@@ -40,14 +41,28 @@ def canonical_path(path: str) -> str:
     return _LOCAL.sub("file:///", unquote(path))
 
 
+def decoded_z85(text: str) -> bytes:
+    if not set(text) <= set(_Z85) or len(text) % _WORD_DIGITS:
+        raise CorruptFileError(f"{text[:100]!r} is not in the form Z85")
+    try:
+        return b85decode(text.translate(_TO_B85))
+    except ValueError as error:
+        raise CorruptFileError(f"{text[:100]!r} is not in the form Z85: {error}") from error
+
+
+def encoded_z85(body: bytes) -> str:
+    """Encode bytes, padded with zeros to whole words."""
+    padding = bytes(-len(body) % _WORD_BYTES)
+    return b85encode(body + padding).decode().translate(_TO_Z85)
+
+
 def vector_path(name: str) -> str:
     """Decode the short name of a deletion vector: a prefix and a UUID in Z85."""
     prefix, text = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
-    is_uuid = len(text) == _UUID_DIGITS and set(text) <= set(_Z85)
     try:
-        uuid = UUID(bytes=b85decode(text.translate(_TO_B85)) if is_uuid else b"")
+        uuid = UUID(bytes=decoded_z85(text))
         return f"{prefix}/deletion_vector_{uuid}.bin".lstrip("/")
-    except ValueError as error:
+    except (CorruptFileError, ValueError) as error:
         raise CorruptFileError(
             f"{name!r} is not the name of a deletion vector of a Delta table"
         ) from error

@@ -50,7 +50,7 @@ def side(*commits: Actions, **more: Any) -> LogSide:
 
 
 def union(source: LogSide, dest: LogSide, **more: Any) -> list[Any]:
-    return united(side(**more), source, dest, UnionSignature(2, "tests"))
+    return united(side(**more), source, dest, UnionSignature(2, "tests")).commits
 
 
 def is_united(source: LogSide, dest: LogSide) -> bool:

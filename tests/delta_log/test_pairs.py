@@ -33,9 +33,10 @@ def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> lis
     said = [each["add"] for actions in there for each in actions if "add" in each]
     found = {key: one for one in said for key in DeltaCommit(0, ({"add": one},)).adds}
     source = replace(
-        source, find_adds=lambda wanted: {key: found[key] for key in wanted & found.keys()}
+        source,
+        find_adds=lambda paths: {key: each for key, each in found.items() if key.path in paths},
     )
-    return united(base, source, dest, UnionSignature(2, "t"))
+    return united(base, source, dest, UnionSignature(2, "t")).commits
 
 
 def repeated(*commits: Actions) -> list[Actions]:

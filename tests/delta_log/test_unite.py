@@ -34,7 +34,7 @@ def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
     """Return dest with the union of the logs, whose commits do only what can be done."""
     sides = (each.side(since) for each in (base, source, dest))
     merged = dest.branch("merged")
-    for actions in united(*sides, MADE):
+    for actions in united(*sides, MADE).commits:
         body = encode_actions(actions)
         merged.take(parse_commit(len(merged.commits), body))
     return merged
@@ -193,7 +193,7 @@ def side(*commits: Sequence[dict[str, Any]], **more: Any) -> LogSide:
 
 
 def united_sides(base: LogSide, source: LogSide, dest: LogSide) -> list[Any]:
-    return united(base, source, dest, MADE)
+    return united(base, source, dest, MADE).commits
 
 
 def test_files_in_the_way_are_named() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,13 +73,13 @@ class Table:
         commits = tuple(self.commits[since:])
         return LogSide(commits, self.metadata, PROTOCOL, find_adds=self.adds)
 
-    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Mapping[str, Any]]:
+    def adds(self, paths: Set[str]) -> dict[FileKey, Mapping[str, Any]]:
         said = {FileKey.of(each): each for commit in self.commits for each in commit.fields("add")}
-        return {key: said[key] for key in wanted if key.path in self.live}
+        return {key: said[key] for key in map(FileKey, paths) if key.path in self.live}
 
     def said(self, path: str) -> Mapping[str, Any]:
         """Return the log's description of a live file, without `dataChange`."""
-        said = self.adds(frozenset({FileKey(path)}))[FileKey(path)]
+        said = self.adds({path})[FileKey(path)]
         return {name: each for name, each in said.items() if name != "dataChange"}
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sparklake.delta_log.actions import Action, FileKey
+from sparklake.delta_log.actions import Action, Fields, FileKey
 from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
+from sparklake.delta_log.vectors import inline_rows
+from sparklake.vectors.bitmaps import Positions
 
-FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
-"""A lookup of the `add` fields of live files in a log."""
+FindAdds = Callable[[Set[str]], Mapping[FileKey, Fields]]
+"""A lookup of the `add` fields of live files in a log, by path."""
+
+FindRows = Callable[[Fields], Positions]
+"""A function from the fields of an `add` or `remove` to the rows in its deletion vector."""
 
 HadFile = Callable[[Set[str]], bool]
 """A function that returns whether a table had a live file beside the given paths."""
@@ -22,6 +27,7 @@ class LogSide:
 
     A side without a log has neither metadata nor protocol. `had_file_beside` refers to the table
     before the commits, and returns False if unknown. `find_adds` refers to the final state.
+    `deleted_rows` reads deletion vectors, by default only those in the log.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
@@ -29,6 +35,7 @@ class LogSide:
     protocol: Mapping[str, Any] | None = None
     had_file_beside: HadFile = lambda _: False
     find_adds: FindAdds = lambda _: {}
+    deleted_rows: FindRows = inline_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,24 @@ class UnionSignature:
 
     timestamp: int
     engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitedLog:
+    """The commits to add to dest's log, and the new files of the table by name."""
+
+    commits: list[tuple[Action, ...]]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+_CARRIED = ("path", "partitionValues", "size", "deletionVector")
+
+
+def removal(fields: Fields, signature: UnionSignature, data_change: bool) -> Action:
+    """Return the action to remove a live file."""
+    removed = {name: fields[name] for name in _CARRIED if fields.get(name) is not None}
+    removed |= {"deletionTimestamp": signature.timestamp, "dataChange": data_change}
+    return {"remove": {**removed, "extendedFileMetadata": True}}
 
 
 def commit_info(

@@ -18,9 +18,15 @@ from sparklake.delta_log.delta_commits import (
 )
 from sparklake.delta_log.union.claims import check_covers, check_fits, same_metadata
 from sparklake.delta_log.union.liveness import FileStates, live_after
-from sparklake.delta_log.union.log_sides import FindAdds, LogSide, UnionSignature, commit_info
-
-_CARRIED = ("path", "partitionValues", "size", "deletionVector")
+from sparklake.delta_log.union.log_sides import (
+    FindAdds,
+    LogSide,
+    UnionSignature,
+    UnitedLog,
+    commit_info,
+    removal,
+)
+from sparklake.delta_log.union.marked_files import MarkedFiles, VectorChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +49,22 @@ def undoing(
     source: LogSide,
     dest: LogSide,
     signature: UnionSignature,
-) -> list[tuple[Action, ...]]:
+) -> UnitedLog:
     """Return a commit to undo the given ones, or none if dest already did."""
     targets = still_to_undo(undone, dest.commits)
     if not targets:
-        return []
+        return UnitedLog([])
     later = commits_but(dest.commits, origins(base.commits))
     settings = _settings(targets, source, dest, alone=not later and len(targets) == len(undone))
-    net = _net(targets, source.find_adds)
+    every = _net(targets, source.find_adds)
+    remarked, net = _split_vectors(every, files)
     changed = [key.path for key in net.added if not files.is_live(key)]
     if changed:
         raise UnmergeableTableError("files to remove were removed or rewritten since then", changed)
     restored = [key.path for key in net.removed if files.is_live(key)]
     if restored:
         raise UnmergeableTableError("files to restore are already restored", restored)
-    if net.removed and not settings:
+    if (net.removed or remarked) and not settings:
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
         check_fits(source.metadata or {}, dest.metadata or {}, "dest")
     changes = any(
@@ -66,11 +73,49 @@ def undoing(
         for fields in fields_of(each.actions, "add", "remove")
     )
     if changes:
-        _check_rows(net, dest)
+        _check_rows(every, dest)
     ids = [each.origin for each in targets]
     parameters = {"undone": ", ".join(str(each.version) for each in targets[:100])}
     info = commit_info(signature, parameters, {ORIGIN: undo_origin(ids), UNDONE: ids})
-    return [(info, *settings, *_file_actions(net, dest, signature, changes))]
+    marked = MarkedFiles(source, dest, signature)
+    vectors = _vector_actions(remarked, marked, changes)
+    actions = (info, *settings, *vectors, *_file_actions(net, dest, signature, changes))
+    return UnitedLog([actions], marked.files)
+
+
+def _split_vectors(net: _Net, files: FileStates) -> tuple[dict[str, tuple[Fields, Fields]], _Net]:
+    """Separate the files whose vector to undo was changed since then, by path.
+
+    Their fields are those after and before the commits.
+    """
+    former = {key.path: fields for key, fields in net.removed.items()}
+    remarked = {
+        key.path: (fields, former[key.path])
+        for key, fields in net.added.items()
+        if key.path in former and not files.is_live(key)
+    }
+    added, removed = (
+        {key: fields for key, fields in each.items() if key.path not in remarked}
+        for each in (net.added, net.removed)
+    )
+    return remarked, _Net(added, removed, net.restated)
+
+
+def _vector_actions(
+    remarked: Mapping[str, tuple[Fields, Fields]], marked: MarkedFiles, changes: bool
+) -> Iterator[Action]:
+    if not remarked:
+        return
+    marked.look_up(remarked.keys())
+    gone = remarked.keys() - marked.live.keys()
+    if gone:
+        raise UnmergeableTableError("files with rows to restore were removed or rewritten", gone)
+    reverse = [
+        VectorChange(after, before, marked.live[path], changes)
+        for path, (after, before) in remarked.items()
+    ]
+    for pair in marked.changes(reverse):
+        yield from pair
 
 
 def _settings(
@@ -107,7 +152,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
         had.update(key for key in commit.removes if key not in ends)
         ends.update(dict.fromkeys(commit.removes))
         ends.update((FileKey.of(fields), fields) for fields in commit.fields("add"))
-    before = find_adds(frozenset(ends))
+    before = find_adds({key.path for key in ends})
     lost = [key.path for key in had if key not in before]
     if lost:
         raise UnmergeableTableError("the log no longer describes the files to restore", lost)
@@ -134,9 +179,7 @@ def _file_actions(
     net: _Net, dest: LogSide, signature: UnionSignature, changes: bool
 ) -> Iterator[Action]:
     for fields in net.added.values():
-        removal = {name: fields[name] for name in _CARRIED if fields.get(name) is not None}
-        removal |= {"deletionTimestamp": signature.timestamp, "dataChange": changes}
-        yield {"remove": {**removal, "extendedFileMetadata": True}}
+        yield removal(fields, signature, changes)
     for fields in net.removed.values():
         yield {"add": {**fields, "dataChange": changes}}
     if net.restated:

@@ -17,15 +17,14 @@ from sparklake.delta_log.delta_commits import (
 )
 from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.liveness import FileStates
-from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, UnitedLog, commit_info
+from sparklake.delta_log.union.marked_files import MarkedFiles
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
 from sparklake.delta_log.union.undo import undoing
 
 
-def united(
-    base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignature
-) -> list[tuple[Action, ...]]:
+def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignature) -> UnitedLog:
     """Return the commits to add to dest, or one undo if source lacks commits of base."""
     for side in (source, dest):
         if side.metadata is None or side.protocol is None:
@@ -45,20 +44,24 @@ def united(
     since = commits_but(dest.commits, origins(base.commits))
     source_commits = commits_but(done, origins(standing(since, origins(done))))
     if not source_commits:
-        return []
+        return UnitedLog([])
     dropped = {"commitInfo", *_settled_kinds(base, source, dest, source_commits, dest_commits)}
     claims.check_names(base.commits, source.commits, dest.commits, source_commits)
     check_overwrites(source, source_commits, dest, dest_commits)
     commits = []
     versions = {each.version for each in source_commits}
     _find_restated(source, dest, versions, files)
+    marked = MarkedFiles(source, dest, signature)
+    marked.find(versions, files)
     for each in source.commits:
         if each.version in versions:
-            files.repeat(each)
-            retained = (action for action in each.actions if not dropped & action.keys())
+            repeated = marked.in_dest(each)
+            files.ours.update(map(FileKey.of, marked.live.values()))
+            files.repeat(repeated)
+            retained = (action for action in repeated.actions if not dropped & action.keys())
             commits.append((_repeated_info(each, signature), *retained))
         files.pass_by(each)
-    return commits
+    return UnitedLog(commits, marked.files)
 
 
 def _find_restated(
@@ -76,9 +79,10 @@ def _find_restated(
             restated.update(added.intersection(each.adds))
         else:
             added.update(each.adds)
-    unknown = frozenset(restated - files.state.keys())
+    unknown = restated - files.state.keys()
     if unknown:
-        files.before.update(dest.find_adds(unknown))
+        live = dest.find_adds({key.path for key in unknown})
+        files.before.update(unknown & live.keys())
 
 
 def _settled_kinds(

@@ -44,9 +44,7 @@ def delta_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
     try:
         sides, touched = _sides(logs)
         # Delta never writes a name twice, but another tool may replace a file.
-        left, right = (
-            log.live() if changed or touched is None else log.adds(touched) for log in logs
-        )
+        left, right = (_live(log, None if changed else touched) for log in logs)
     except UnmergeableTableError as error:
         raise InvalidInputError(
             f"the logs of {folder!r} at {refs[0]!r} and {refs[1]!r} are not compared: {error}. "
@@ -54,6 +52,14 @@ def delta_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
         ) from error
     one, other = (_apart(*each, log.encode(), changed) for each in ((left, right), (right, left)))
     return _side(compared, 0, sides[0], one), _side(compared, 1, sides[1], other)
+
+
+def _live(log: TreeLog, touched: frozenset[FileKey] | None) -> Files:
+    """Return the given live files, by default all."""
+    if touched is None:
+        return log.live()
+    live = log.live({key.path for key in touched})
+    return {key: fields for key, fields in live.items() if key in touched}
 
 
 def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKey] | None]:

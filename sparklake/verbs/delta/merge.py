@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
-from sparklake.delta_log.delta_commits import UnmergeableTableError
+from sparklake.delta_log.delta_commits import OverlappingRowsError, UnmergeableTableError
 from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.dropped import DroppedCommits
@@ -30,6 +30,7 @@ from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
+from sparklake.verbs.delta.vectors import VectorReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,28 +141,33 @@ def _union(
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
-        base_log, source_log, dest_log = tree_log.log_sides(logs)
+        read = VectorReader(context, sides.trees, folder_of_log(folder)).deleted_rows
+        base_log, source_log, dest_log = (
+            replace(each, deleted_rows=read) for each in tree_log.log_sides(logs)
+        )
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
     apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
     signature = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        commits = united(base_log, source_log, dest_log, signature)
-        needed = _needed(logs, apart, _DEST, commits)
+        merged = united(base_log, source_log, dest_log, signature)
+        needed = _needed(logs, apart, _DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
             Strategy.SOURCE_WINS: DroppedCommits.of("dest", ours, theirs, old),
             Strategy.DEST_WINS: DroppedCommits.of("source", theirs, ours, old),
         }
-        refused = replace(union, refusal=str(error), drops=drops)
+        rows = error.rows if isinstance(error, OverlappingRowsError) else {}
+        refused = replace(union, refusal=str(error), drops=drops, overlaps=rows)
         if source_log.metadata is None or dest_log.metadata is None:
             # One side dropped the table. No log lists the files that the other side needs.
             return refused
         if winner is None:
             return replace(refused, may_be_taken=True)
         return _taken(context, sides, refused, logs, apart, winner)
-    bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
-    return replace(union, commits=bodies, needed=dict.fromkeys(needed))
+    bodies = dict(enumerate(map(encode_actions, merged.commits), dest.latest + 1))
+    union = replace(union, commits=bodies, files=merged.files)
+    return replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:

@@ -48,21 +48,24 @@ class TableUnion:
     """The merged log of one table, or the reason for its `refusal`.
 
     `log` has the changed keys. They result in dest's log with `commits` appended, in the log of the
-    side `taken` as a whole or, if only one side changed the log, in that side's log. `needed` are
-    the table's files that a merge by keys may lose, each with its required record id, or None for
-    any. A refused union `may_be_taken` if a strategy can resolve it. `drops` are the commits
-    dropped by each strategy.
+    side `taken` as a whole or, if only one side changed the log, in that side's log. `files` are
+    new objects of the table, by name, to which the commits refer. `needed` are the table's files
+    that a merge by keys may lose, each with its required record id, or None for any. `overlaps`
+    are the rows that both sides changed, by their positions in each file. A refused union
+    `may_be_taken` if a strategy can resolve it. `drops` are the commits dropped by each strategy.
     """
 
     folder: bytes
     log: Mapping[bytes, StoredValues]
     commits: Mapping[int, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
+    overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -78,7 +81,10 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        return {commit_key(self.folder, each): body for each, body in self.commits.items()}
+        """The new objects of the table by key: log entries, and the files that they refer to."""
+        table = folder_of_log(self.folder)
+        files = {table + name.encode(): body for name, body in self.files.items()}
+        return files | {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
         """Return the final value of a changed log key."""
@@ -136,7 +142,7 @@ def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict,
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Write the new commits, and return corrections of the merged logs."""
+    """Write the new objects, and return their records and corrections of the merged logs."""
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:

@@ -90,10 +90,6 @@ class TreeLog:
             )
         return tuple(map(self.commit, versions))
 
-    def adds(self, keys: frozenset[FileKey]) -> dict[FileKey, Fields]:
-        live = self.live({key.path for key in keys})
-        return {key: fields for key, fields in live.items() if key in keys}
-
     def live(self, paths: Set[str] | None = None) -> dict[FileKey, Fields]:
         """Return the add actions of live files, by default all, at most one for each path."""
         later: dict[FileKey, Fields] = {}
@@ -228,7 +224,7 @@ def _side(log: TreeLog, at: int, shared_state: Callable[[], dict[str, Fields]]) 
             raise UnmergeableTableError(f"the log no longer contains the table's {kind}")
         state[kind] = fields
     before = partial(log.had_file_beside, at - 1)
-    return LogSide(commits, state["metaData"], state["protocol"], before, log.adds)
+    return LogSide(commits, state["metaData"], state["protocol"], before, log.live)
 
 
 def _state(logs: Sequence[TreeLog], version: int) -> dict[str, Fields]:

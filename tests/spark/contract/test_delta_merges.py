@@ -87,7 +87,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     assert repo.read("main", TABLE, format="delta").columns == ["id", "p", "more"]
     # Two vectors of one file.
     change(dev, writer.sql("DELETE FROM {table} WHERE id = 4"))
-    change(main, writer.sql("DELETE FROM {table} WHERE id = 6"))
+    change(main, writer.sql("DELETE FROM {table} WHERE id = 4"))
     with pytest.raises(MergeConflictError, match=r"cannot be merged: .*p=0/part-"):
         repo.merge("dev", "main")
     made = repo.merge("dev", "main", "source-wins")

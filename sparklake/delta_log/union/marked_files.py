@@ -1,0 +1,187 @@
+"""Files in which dest's deletion vector differs from that of source, and their changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparklake.delta_log.actions import Action, Fields, FileKey, fields_of
+from sparklake.delta_log.delta_commits import (
+    DeltaCommit,
+    OverlappingRowsError,
+    UnmergeableTableError,
+)
+from sparklake.delta_log.union.liveness import FileStates
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, removal
+from sparklake.delta_log.vectors import new_vectors
+from sparklake.vectors.bitmaps import Positions
+from sparklake.vectors.unite import VectorOverlap, unite_vectors
+
+
+@dataclass(frozen=True, slots=True)
+class VectorChange:
+    """A change of a file's vector, to apply to its live `add` in dest."""
+
+    before: Fields
+    after: Fields
+    live: Fields
+    data_change: bool
+
+
+@dataclass(slots=True)
+class MarkedFiles:
+    """The live files of dest with another vector than in source, by path.
+
+    A changed file takes the place of the former one, and `files` collects the new files of
+    vectors.
+    """
+
+    source: LogSide
+    dest: LogSide
+    signature: UnionSignature
+    live: dict[str, Fields] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    _rows: dict[FileKey, Positions] = field(default_factory=dict)
+    """The rows of new vectors, which no store has yet."""
+
+    def find(self, versions: Container[int], states: FileStates) -> None:
+        """Look up the files whose first removal by a repeated commit is of another vector."""
+        paths: set[str] = set()
+        known: set[str] = set()
+        for commit in self.source.commits:
+            if commit.version in versions:
+                removed = (key for key in commit.removes if key.path not in known)
+                paths.update(key.path for key in removed if not states.is_live(key))
+                known.update(key.path for key in (*commit.removes, *commit.adds))
+        if paths:
+            self.look_up(paths)
+            states.before.update(map(FileKey.of, self.live.values()))
+
+    def look_up(self, paths: Set[str]) -> None:
+        self.live.update((key.path, each) for key, each in self.dest.find_adds(paths).items())
+
+    def in_dest(self, commit: DeltaCommit) -> DeltaCommit:
+        """Return a commit of source with its removals and vectors applied to dest's files."""
+        removed = {path: each for path, each in _by_path(commit, "remove") if path in self.live}
+        if not removed:
+            return commit
+        added = {path: each for path, each in _by_path(commit, "add") if path in removed}
+        changes = [
+            VectorChange(removed[path], each, self.live[path], each.get("dataChange", True))
+            for path, each in added.items()
+        ]
+        actions = [action for pair in self.changes(changes) for action in pair]
+        actions += [
+            self._whole_removal(path, each) for path, each in removed.items() if path not in added
+        ]
+        others = (
+            action
+            for action in commit.actions
+            if not any(FileKey.of(each).path in removed for each in fields_of([action], *_OF_LIVE))
+        )
+        return DeltaCommit(commit.version, (*others, *actions))
+
+    def _whole_removal(self, path: str, removed: Fields) -> Action:
+        live = self.live.pop(path)
+        if not np.array_equal(self.source.deleted_rows(removed), self._deleted_rows(live)):
+            raise UnmergeableTableError(
+                "source removed or rewrote files in which dest deleted, updated or restored rows",
+                [path],
+            )
+        return removal(live, self.signature, removed.get("dataChange", True))
+
+    def changes(self, changes: Sequence[VectorChange]) -> list[tuple[Action, Action]]:
+        """Return the removal and the `add` of each changed file, in order.
+
+        Raises OverlappingRowsError if both sides changed a row.
+        """
+        results, overlaps = list[Positions](), dict[str, Positions]()
+        for each in changes:
+            path = FileKey.of(each.live).path
+            before, after = map(self.source.deleted_rows, (each.before, each.after))
+            union = unite_vectors(before, after, self._deleted_rows(each.live))
+            if isinstance(union, VectorOverlap):
+                overlaps[path] = union.rows
+                continue
+            self._check_restored(path, np.setdiff1d(before, after, assume_unique=True))
+            results.append(union.rows)
+        if overlaps:
+            raise OverlappingRowsError({path: rows.tolist() for path, rows in overlaps.items()})
+        descriptors, files = new_vectors(results)
+        self.files.update(files)
+        return [
+            self._actions(change, descriptor, rows)
+            for change, descriptor, rows in zip(changes, descriptors, results, strict=True)
+        ]
+
+    def _actions(
+        self, change: VectorChange, descriptor: Mapping[str, Any] | None, rows: Positions
+    ) -> tuple[Action, Action]:
+        fields = {name: each for name, each in change.live.items() if name != "deletionVector"}
+        fields["stats"] = _loose_stats((change.live, change.after), rows)
+        fields["dataChange"] = change.data_change
+        if descriptor is not None:
+            fields["deletionVector"] = descriptor
+        key = FileKey.of(fields)
+        self.live[key.path] = fields
+        self._rows[key] = rows
+        return removal(change.live, self.signature, change.data_change), {"add": fields}
+
+    def _deleted_rows(self, live: Fields) -> Positions:
+        rows = self._rows.get(FileKey.of(live))
+        return self.dest.deleted_rows(live) if rows is None else rows
+
+    def _check_restored(self, path: str, rows: Positions) -> None:
+        """Reject the restoration of rows that dest restored before, and then deleted again.
+
+        The deletion to undo is then not the last one.
+        """
+        if not len(rows):
+            return
+        before: Positions | None = None
+        for commit in self.dest.commits:
+            removed, added = (dict(_by_path(commit, kind)).get(path) for kind in _OF_LIVE[::-1])
+            if removed is not None:
+                before = self.dest.deleted_rows(removed)
+            if added is None and removed is None:
+                continue
+            after = self.dest.deleted_rows(added) if added is not None else None
+            if after is None or (
+                before is not None and _overlap(np.setdiff1d(before, after), rows)
+            ):
+                raise UnmergeableTableError(
+                    "rows to restore were restored, or their file removed, since they were deleted",
+                    [path],
+                )
+            before = after
+
+
+_OF_LIVE = ("add", "remove")
+
+
+def _overlap(one: Positions, other: Positions) -> bool:
+    return bool(len(np.intersect1d(one, other, assume_unique=True)))
+
+
+def _by_path(commit: DeltaCommit, kind: str) -> Iterator[tuple[str, Fields]]:
+    return ((FileKey.of(fields).path, fields) for fields in commit.fields(kind))
+
+
+def _loose_stats(descriptions: Sequence[Fields], rows: Positions) -> str:
+    """Return a file's statistics for any vector: bounds need not be those of live rows."""
+    for each in descriptions:
+        try:
+            stats = json.loads(each.get("stats") or "{}")
+        except ValueError:
+            continue
+        count = stats.get("numRecords") if isinstance(stats, dict) else None
+        if isinstance(count, int) and (not len(rows) or int(rows[-1]) < count):
+            return json.dumps({**stats, "tightBounds": False}, separators=(",", ":"))
+    raise UnmergeableTableError(
+        "the log has no matching row count, which deletion vectors require",
+        [FileKey.of(descriptions[0]).path],
+    )

@@ -1,0 +1,1 @@
+"""Sets of deleted rows of data files: their bytes, and the union of two sides'."""

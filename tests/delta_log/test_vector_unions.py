@@ -1,0 +1,152 @@
+"""Random histories with deletion vectors on two branches, against sets of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from sparklake.delta_log import vectors
+from sparklake.delta_log.actions import encode_actions
+from sparklake.delta_log.delta_commits import UnmergeableTableError, parse_commit
+from sparklake.delta_log.union.log_sides import UnionSignature
+from sparklake.delta_log.union.unite import united
+from tests.support.marked_tables import FILES, MarkedTable, write, written
+
+MARKS = ("delete", "update", "delete", "update", "append")
+ALL = (*MARKS, "rewrite", "drop file", "bring back")
+ROUNDS = 250
+
+
+class Delta(NamedTuple):
+    """The rows that a commit removed and added."""
+
+    removed: set[str]
+    added: set[str]
+
+
+def deltas(table: MarkedTable) -> Iterator[tuple[str, Delta]]:
+    replay = MarkedTable(table.name, table.contents)
+    for commit in table.commits:
+        before = replay.rows
+        replay.take(commit)
+        yield commit.origin, Delta(before - replay.rows, replay.rows - before)
+
+
+def merged(base: MarkedTable, source: MarkedTable, dest: MarkedTable) -> MarkedTable:
+    """Return dest with the union, whose commits must apply to it."""
+    result = united(*(each.side(1) for each in (base, source, dest)), UnionSignature(2, "tests"))
+    FILES.update(result.files)
+    table = dest.branch(dest.name)
+    for actions in result.commits:
+        table.take(parse_commit(len(table.commits), encode_actions(actions)))
+    return table
+
+
+def serial(rows: set[str], changes: list[Delta]) -> set[str] | None:
+    """Apply changes in order, or return None if one of them does not apply."""
+    rows = set(rows)
+    for each in changes:
+        if not each.removed <= rows or each.added & rows:
+            return None
+        rows = (rows - each.removed) | each.added
+    return rows
+
+
+def check(
+    base: MarkedTable,
+    source: MarkedTable,
+    dest: MarkedTable,
+    expected: set[str] | None,
+    outcomes: Counter[str],
+    strict: bool,
+) -> MarkedTable:
+    """Check a merge, and return dest after it. With `strict`, only overlaps may be refused."""
+    try:
+        result = merged(base, source, dest)
+    except UnmergeableTableError:
+        outcomes["refused"] += 1
+        assert not strict or expected is None
+        return dest
+    outcomes["merged"] += 1
+    assert result.rows == expected
+    assert merged(base, source, result).commits == result.commits
+    return result
+
+
+def check_merge(
+    base: MarkedTable, source: MarkedTable, dest: MarkedTable, outcomes: Counter[str], strict: bool
+) -> MarkedTable:
+    known = {each.origin for each in dest.commits} | {each.origin for each in base.commits}
+    changes = [delta for origin, delta in deltas(source) if origin not in known]
+    return check(base, source, dest, serial(dest.rows, changes), outcomes, strict)
+
+
+@pytest.mark.parametrize("inline_bytes", [vectors.INLINE_BYTES, 0])
+@pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
+def test_two_histories_with_merges_in_turn(
+    writes: tuple[str, ...], strict: bool, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sides write, and source is merged into dest; twice, and then dest into source."""
+    monkeypatch.setattr(vectors, "INLINE_BYTES", inline_bytes)
+    outcomes: Counter[str] = Counter()
+    for seed in range(ROUNDS):
+        random = Random(seed)
+        base = MarkedTable.of_files(2, 8)
+        start = written(base, "start", random, random.choices(writes, k=random.randint(0, 2)))
+        source, dest = start.branch("source"), start.branch("dest")
+        for _ in range(2):
+            for side in (source, dest):
+                for each in random.choices(writes, k=random.randint(0, 3)):
+                    write(side, random, each)
+            result = check_merge(start, source, dest, outcomes, strict)
+            if result is dest:
+                break
+            start, dest = source.branch("start"), result
+        else:
+            check_merge(source.branch("base"), dest, source, outcomes, strict)
+    assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
+
+
+@pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
+def test_single_commits_are_picked_and_the_branch_is_merged(
+    writes: tuple[str, ...], strict: bool
+) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(ROUNDS):
+        random = Random(seed)
+        base = MarkedTable.of_files(2, 10)
+        source = written(base, "source", random, random.choices(writes, k=random.randint(1, 4)))
+        dest = written(base, "dest", random, random.choices(writes, k=random.randint(0, 2)))
+        if len(source.commits) == 1:
+            continue
+        at = random.randrange(1, len(source.commits))
+        pick = list(deltas(source))[at][1]
+        expected = serial(dest.rows, [pick])
+        after = check(source.at(at - 1), source.at(at), dest, expected, outcomes, strict)
+        check_merge(base, source, after, outcomes, strict)
+    assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
+
+
+@pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
+def test_commits_are_undone_after_later_ones(writes: tuple[str, ...], strict: bool) -> None:
+    """Undo one commit of a history, then another one, and then the first undo."""
+    outcomes: Counter[str] = Counter()
+    for seed in range(ROUNDS):
+        random = Random(seed)
+        base = MarkedTable.of_files(2, 10)
+        table = written(base, "main", random, random.choices(writes, k=random.randint(1, 5)))
+        for _ in range(3):
+            if len(table.commits) == 1:
+                break
+            at = random.randrange(1, len(table.commits))
+            change = list(deltas(table))[at][1]
+            expected = serial(table.rows, [Delta(change.added, change.removed)])
+            effective = not any(table.commits[at].origin in each.undone for each in table.commits)
+            if effective:
+                # Rows of a rewritten file are in another one, and the undo is refused.
+                table = check(table.at(at), table.at(at - 1), table, expected, outcomes, strict)
+    assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
