@@ -117,12 +117,13 @@ GIT_STRATEGIES = {"ours": "dest-wins", "theirs": "source-wins"}
 
 
 def _strategy(text: str) -> str:
-    return _checked("named_strategy", text, GIT_STRATEGIES.get(text, text))
+    return _checked("check_default", text, GIT_STRATEGIES.get(text, text))
 
 
 def _rule(text: str) -> str:
     glob, equals, name = text.rpartition("=")
-    return _checked("check_rule", text, f"{glob}{equals}{GIT_STRATEGIES.get(name, name)}")
+    is_git = equals and name in GIT_STRATEGIES
+    return _checked("check_rule", text, f"{glob}={GIT_STRATEGIES[name]}" if is_git else text)
 
 
 def _checked(check: str, argument_text: str, text: str) -> str:

@@ -68,7 +68,7 @@ def renames(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def rule_pairs(texts: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Parse `GLOB=STRATEGY` strings, split at the last '='."""
+    """Parse `GLOB=STRATEGY` strings."""
     # Lazy import: it takes longer than the start of --help.
     from sparklake.strategies.choosing import rule_pair
 

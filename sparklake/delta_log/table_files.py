@@ -31,6 +31,7 @@ FILE_SCHEMA = pa.schema(
 
 # Spark skips markers, logs and temporary files.
 HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
+_HIDDEN_KEY = re.compile(HIDDEN.encode())
 _PLAIN = "/:=@,;!$&'()*+~._-"
 _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
@@ -49,6 +50,11 @@ def data_files(
         ]
         rows = pa.record_batch(files, schema=FILE_SCHEMA)
         yield rows.filter(pc.invert(pc.match_substring_regex(relative, HIDDEN)))
+
+
+def is_hidden(relative: bytes) -> bool:
+    """Return whether Spark skips a file, given its key below the table."""
+    return _HIDDEN_KEY.search(relative) is not None
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:

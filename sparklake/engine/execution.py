@@ -49,8 +49,8 @@ class PlanResult:
     """The combined results of a plan's tasks.
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
-    first undecided ones. `logs` are folders of Delta logs that may differ from dest's, `added`
-    samples of the Parquet files added by the sides.
+    first undecided ones, `deferred` those that a merge of rows must resolve. `logs` are folders of
+    Delta logs that may differ from dest's, `added` samples of the Parquet files added by the sides.
     """
 
     pieces: list[RangeRow] = field(default_factory=list)
@@ -58,6 +58,7 @@ class PlanResult:
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
     left_count: int = 0
+    deferred: list[Conflict] = field(default_factory=list)
     kept: list[merges.KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
     added: merges.AddedFiles = field(default_factory=merges.AddedFiles)
@@ -96,6 +97,7 @@ def run_plan(
                 "the plan. Run the command again"
             )
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
+    outcome.deferred.sort(key=lambda conflict: conflict.key)
     outcome.kept.sort()
     return outcome
 
@@ -161,9 +163,16 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.added.join(result.added_files)
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
-    elif isinstance(result, merges.ConflictResult):
+    else:
+        _take_object(result, outcome)
+
+
+def _take_object(result: TaskResult, outcome: PlanResult) -> None:
+    if isinstance(result, merges.ConflictResult):
         if len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
             outcome.conflicts.append(result.conflict)
+    elif isinstance(result, merges.DeferredResult):
+        outcome.deferred.append(result.conflict)
     elif isinstance(result, merges.KeptResult):
         if len(outcome.kept) == MAX_KEPT:
             raise too_many_kept()

@@ -105,7 +105,7 @@ class SparkRunner:
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
-        with job_description(self._spark, self._title), _errors_of_tasks():
+        with job_description(self._spark, self._title), errors_of_tasks():
             for row in batches.toLocalIterator(prefetchPartitions=True):
                 yield from unpack(bytes(row.batch))
 
@@ -116,7 +116,7 @@ class SparkRunner:
                 ordered = source.rows.repartitionByRange(source.by).sortWithinPartitions(*order)
                 return list(self._packed([ordered], partial(_chained, encode, body)))
             source = source.rows
-        encoded = self._encoded(partial(_reported, encode), source)
+        encoded = self._encoded(partial(reported, encode), source)
         if encoded is None:
             return []
         # Persisted, because range partitioning reads all rows again, and `encode` may hash files.
@@ -154,7 +154,7 @@ class SparkRunner:
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
         """Run one job per input concurrently, and yield the results of each finished job."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
-        with job_description(self._spark, self._title), _errors_of_tasks():
+        with job_description(self._spark, self._title), errors_of_tasks():
             for rows in self._finished(jobs):
                 yield from (batch for row in rows for batch in unpack(bytes(row.batch)))
 
@@ -228,11 +228,11 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in _reported(body, batches):
+    for batch in reported(body, batches):
         yield pa.record_batch([pa.array([pack_batches([batch])])], names=["batch"])
 
 
-def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run a body in a task, and report a sparklake error to the driver on one line.
 
     The line is JSON: the message of the error, and its attributes if they are short.
@@ -252,7 +252,7 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 @contextmanager
-def _errors_of_tasks() -> Iterator[None]:
+def errors_of_tasks() -> Iterator[None]:
     """Replace Spark's report with its first one-line sparklake error. Others are causes."""
     try:
         yield

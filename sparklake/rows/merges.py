@@ -51,6 +51,12 @@ class ConflictResult(TaskResult, frozen=True, tag="conflict"):
     conflict: Conflict
 
 
+class DeferredResult(TaskResult, frozen=True, tag="deferred"):
+    """A conflict that a merge of rows must resolve."""
+
+    conflict: Conflict
+
+
 class KeptObject(NamedTuple):
     """A side's object to keep under `wanted`. The record id in `stored` belongs to `key`."""
 

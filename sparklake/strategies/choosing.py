@@ -12,14 +12,17 @@ from typing import Any
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.strategies.decisions import Function
+from sparklake.strategies.functions import FunctionStrategy, NamedStrategy, PickledStrategy
 from sparklake.strategies.path_globs import glob_pattern
-from sparklake.strategies.resolution import (
-    NO_STRATEGY,
-    Chosen,
-    NamedStrategy,
-    PickledStrategy,
-    Resolution,
-    Rule,
+from sparklake.strategies.resolution import NO_STRATEGY, Chosen, Resolution, Rule
+from sparklake.strategies.row_strategy import (
+    RowFunction,
+    Rows,
+    Then,
+    checked_rows,
+    is_rows,
+    parse_rows,
+    parse_then,
 )
 
 ENTRY_POINTS = "sparklake.strategies"
@@ -37,7 +40,9 @@ BUILT_IN = {
 _MAX_LABEL_BYTES = 16 * 1024
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
-StrategyLike = Strategy | str | Function | None
+_ROWS_RULE = re.compile(r"(?P<glob>.+)=(?P<rows>rows\(.*\))", re.DOTALL)
+
+StrategyLike = Strategy | str | Function | Rows | None
 """A strategy as passed by users: a name, `module:function`, or a function."""
 
 RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | None
@@ -55,7 +60,10 @@ def parse_resolution(
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules must be pairs of a glob and a strategy, not {rules!r}")
     rest = tuple(_rule(each) for each in pairs)
-    resolution = Resolution(parse_strategy(strategy), rest, delta, schema_check)
+    default = parse_strategy(strategy)
+    if isinstance(default, Rows):
+        raise _default_of_rows(default.name)
+    resolution = Resolution(default, rest, delta, schema_check)
     size = len(resolution.label.encode())
     if size > _MAX_LABEL_BYTES:
         raise InvalidInputError(
@@ -68,13 +76,50 @@ def parse_resolution(
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
     """Parse a strategy, and import it if it is given by name."""
-    if strategy is None or isinstance(strategy, Strategy):
+    if strategy is None or isinstance(strategy, Strategy | Rows):
         return strategy
     if isinstance(strategy, str):
         parsed_strategy = named_strategy(strategy)
-        if isinstance(parsed_strategy, NamedStrategy):
-            parsed_strategy.load()
+        function = parsed_strategy.then if isinstance(parsed_strategy, Rows) else parsed_strategy
+        if isinstance(function, NamedStrategy):
+            function.load()
         return parsed_strategy
+    return _pickled(strategy)
+
+
+def rows(
+    *key: str, columns: bool = False, then: Strategy | str | RowFunction | None = None
+) -> Rows:
+    """Return a strategy that merges the rows of a table by the given key columns.
+
+    Without columns, the key is the property `sparklake.key` of a Delta table. With `columns=True`,
+    changes to different columns of a row merge. `then` resolves the remaining conflicts:
+    `source-wins`, `dest-wins`, `newest(COLUMN)`, or a function of a batch of conflicts.
+
+    Raises:
+        InvalidInputError: A column is given twice, or `then` is unknown.
+    """
+    if then is None or isinstance(then, str):
+        parsed: Then = parse_then(then.value if isinstance(then, Strategy) else then, _row_function)
+        if isinstance(parsed, NamedStrategy):
+            parsed.load()
+    else:
+        parsed = _pickled(then)
+    return checked_rows(key, columns, parsed)
+
+
+def _row_function(name: str) -> FunctionStrategy:
+    if name not in BUILT_IN and not is_rows(name):
+        strategy = named_strategy(name)
+        if isinstance(strategy, NamedStrategy):
+            return strategy
+    raise InvalidInputError(
+        f"{name!r} does not resolve conflicting rows: choose source-wins, dest-wins, "
+        "newest(COLUMN) or a function as module:function"
+    )
+
+
+def _pickled(strategy: Any) -> PickledStrategy:
     if not callable(strategy):
         raise InvalidInputError(f"{strategy!r} is not a merge strategy: use a name or a function")
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
@@ -100,6 +145,8 @@ def named_strategy(name: str) -> Chosen:
         return Strategy(name)
     if name in BUILT_IN:
         return NamedStrategy(name, BUILT_IN[name])
+    if is_rows(name):
+        return parse_rows(name, _row_function)
     if _TARGET.fullmatch(name):
         return NamedStrategy(name, name)
     offered = entry_point_targets()
@@ -125,11 +172,27 @@ def check_rule(text: str) -> None:
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of `GLOB=STRATEGY`."""
-    glob, _, name = text.rpartition("=")
+    """Return the glob and the strategy of `GLOB=STRATEGY`.
+
+    A strategy for rows may contain `=`. Any other starts after the last one.
+    """
+    match = _ROWS_RULE.fullmatch(text)
+    glob, name = (match["glob"], match["rows"]) if match else text.rpartition("=")[::2]
     if not (glob and name):
         raise InvalidInputError(f"{text!r} is not GLOB=STRATEGY, such as 'tables/**=source-wins'")
     return glob, name
+
+
+def check_default(name: str) -> None:
+    """Verify the syntax of a default strategy. Imports nothing."""
+    if isinstance(named_strategy(name), Rows):
+        raise _default_of_rows(name)
+
+
+def _default_of_rows(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name} needs the folder of a table: use it in a rule, such as 'tables/orders/={name}'"
+    )
 
 
 def _rule(pair: object) -> Rule:

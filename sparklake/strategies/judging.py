@@ -28,8 +28,10 @@ from sparklake.graveler.records import Record, encode_record
 from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
+from sparklake.strategies.functions import FunctionStrategy
 from sparklake.strategies.object_access import NewObject, Objects
-from sparklake.strategies.resolution import Chosen, FunctionStrategy, Resolution, strategy_name
+from sparklake.strategies.resolution import Chosen, Resolution, strategy_name
+from sparklake.strategies.row_strategy import Rows
 
 MAX_CONFLICTS_REPORTED = 10_000
 
@@ -44,8 +46,9 @@ class Judge:
     """Applies a resolution to the conflicts of one task.
 
     Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the log of
-    a Delta table also get dest's value, because the driver merges logs. With `only_previews`,
-    strategies store no objects.
+    a Delta table also get dest's value, because the driver merges logs. So do
+    `deferred` conflicts, which a merge of rows must resolve. With `only_previews`, strategies store
+    no objects.
     """
 
     resolution: Resolution
@@ -55,6 +58,7 @@ class Judge:
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
     kept: list[KeptObject] = field(default_factory=list)
+    deferred: list[Conflict] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
         """Return the resolved stored values. Sides of the same content keep dest's."""
@@ -98,6 +102,8 @@ class Judge:
         if isinstance(strategy, Strategy):
             side = Take.SOURCE if strategy is Strategy.SOURCE_WINS else Take.DEST
             return [side] * len(conflicts)
+        if isinstance(strategy, Rows):
+            return self._deferred(conflicts)
         expired = self.resolution.expired_base
         try:
             return _asked(strategy, conflicts, self._objects)
@@ -105,6 +111,11 @@ class Judge:
             if expired is not None and isinstance(error.__cause__, MissingFileError):
                 raise _base_expired(conflicts[0], expired) from error
             raise
+
+    def _deferred(self, conflicts: Sequence[Conflict]) -> list[Decision]:
+        room = MAX_CONFLICTS_REPORTED - len(self.deferred)
+        self.deferred += conflicts[:room]
+        return [Take.DEST if at < room else Take.CONFLICT for at in range(len(conflicts))]
 
     def _settled(self, conflict: Conflict, decision: Decision) -> bytes | None:
         if decision is Take.BASE and conflict.ancestors_disagree:

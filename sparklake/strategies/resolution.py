@@ -2,67 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from operator import attrgetter
-from typing import Any
 
 from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
-from sparklake.errors import InvalidInputError
+from sparklake.delta_log.table_files import is_hidden
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
-from sparklake.strategies.decisions import Function
+from sparklake.graveler.keys import key_folders
+from sparklake.strategies.functions import FunctionStrategy
 from sparklake.strategies.path_globs import matches
+from sparklake.strategies.row_strategy import Rows
 
 NO_STRATEGY = "none"
+_SUCCESS = b"_SUCCESS"
+_DATA_FILE = b"part-0.parquet"
 DEFAULT_LABEL = "default"
 """lakeFS's name of a merge without a strategy."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedStrategy:
-    """A strategy imported by each task. `target` is `module:function`."""
-
-    name: str
-    target: str
-
-    def load(self) -> Function:
-        """Import the function."""
-        return imported(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class PickledStrategy:
-    """A pickled strategy, by value if tasks cannot import it."""
-
-    name: str
-    function: Function
-
-    def load(self) -> Function:
-        """Return the function."""
-        return self.function
-
-    def __reduce__(self) -> tuple[Callable[[str, bytes], PickledStrategy], tuple[str, bytes]]:
-        # Lazy import: few merges need cloudpickle.
-        import cloudpickle
-
-        return _unpacked, (self.name, cloudpickle.dumps(self.function))
-
-
-FunctionStrategy = NamedStrategy | PickledStrategy
-
-Chosen = Strategy | FunctionStrategy | None
+Chosen = Strategy | FunctionStrategy | Rows | None
 """A strategy, or None to leave the conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The strategy for conflicts on paths that match a glob."""
+    """The strategy for conflicts on paths that match a glob.
+
+    The glob of a strategy for rows matches folders of tables.
+    """
 
     glob: str
     strategy: Chosen
+
+    def applies(self, key: bytes) -> bool:
+        """Return whether the rule decides a conflict on a key."""
+        if isinstance(self.strategy, Rows):
+            folders = [each for each in key_folders(key) if each and self.names_table(each)]
+            relative = key.removeprefix(folders[-1]) if folders else b""
+            # Files that Spark skips have no rows.
+            return bool(folders) and (relative == _SUCCESS or not is_hidden(relative))
+        return matches(self.glob, key)
+
+    def names_table(self, folder: bytes) -> bool:
+        """Return whether the glob matches the folder of a table."""
+        return matches(self.folder, folder)
+
+    @property
+    def folder(self) -> str:
+        """The glob with a slash at its end."""
+        return f"{self.glob.rstrip('/')}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +70,25 @@ class Resolution:
 
     def chosen(self, key: bytes) -> Chosen:
         """Return the strategy for a conflict on a key."""
-        for rule in self.rules:
-            if matches(rule.glob, key):
-                return rule.strategy
-        return self.strategy
+        rule = self.find_rule(key)
+        return rule.strategy if rule else self.strategy
+
+    def find_rule(self, key: bytes) -> Rule | None:
+        """Return the rule for a conflict on a key, if any."""
+        return next((each for each in self.rules if each.applies(key)), None)
+
+    def rows(self, table: bytes) -> Rows | None:
+        """Return the strategy for the rows of a table's folder, if any."""
+        rule = self.find_rule(table + _DATA_FILE)
+        if rule is None or not isinstance(rule.strategy, Rows) or not rule.names_table(table):
+            return None
+        return rule.strategy
+
+    @property
+    def row_tables(self) -> list[bytes]:
+        """The folders of rules for rows without wildcards."""
+        globs = dict.fromkeys(each.folder for each in self.rules if not {*"*?"} & {*each.glob})
+        return [each.encode() for each in globs if self.rows(each.encode())]
 
     def unites(self, folder: bytes) -> bool:
         """Return whether a Delta log is merged. Rules that mention its folder exclude it."""
@@ -96,7 +99,7 @@ class Resolution:
     def side(self, folder: bytes) -> Strategy | None:
         """Return the winning side for the whole table of a log folder, if any."""
         table = folder_of_log(folder)
-        names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
+        names = (LAST_CHECKPOINT.encode(), _DATA_FILE)
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
         if isinstance(first, Strategy) and all(each is first for each in rest):
             return first
@@ -110,9 +113,9 @@ class Resolution:
 
     @property
     def asks_functions(self) -> bool:
-        """Whether functions resolve conflicts and may select base's object."""
+        """Whether functions or merges of rows may use base's objects."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
-        return any(isinstance(each, FunctionStrategy) for each in every)
+        return any(isinstance(each, FunctionStrategy | Rows) for each in every)
 
     @property
     def label(self) -> str:
@@ -128,28 +131,3 @@ def strategy_name(strategy: Chosen) -> str:
     if strategy is None:
         return NO_STRATEGY
     return strategy.value if isinstance(strategy, Strategy) else strategy.name
-
-
-@cache
-def imported(target: str) -> Function:
-    """Import `module:function`, cached."""
-    module, _, name = target.partition(":")
-    try:
-        function: Any = attrgetter(name)(import_module(module))
-    except Exception as error:  # The import of a user's module may raise any error.
-        raise InvalidInputError(
-            f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: "
-            f"{error}; install its module where Python finds it, also on executors"
-        ) from error
-    if not callable(function):
-        raise InvalidInputError(
-            f"the merge strategy {target!r} is not a function, but a {type(function).__name__}"
-        )
-    return function  # type: ignore[no-any-return]
-
-
-def _unpacked(name: str, packed: bytes) -> PickledStrategy:
-    import cloudpickle
-
-    # The bytes come from the driver of this merge, like the task itself.
-    return PickledStrategy(name, cloudpickle.loads(packed))

@@ -15,7 +15,7 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
-from sparklake.rows.merges import ConflictResult, KeptResult, PreviewResult
+from sparklake.rows.merges import ConflictResult, DeferredResult, KeptResult, PreviewResult
 from sparklake.rows.results import encode_results
 from sparklake.rows.settings import Workspace
 from sparklake.strategies.content_types import without_same_content
@@ -42,7 +42,8 @@ def preview_body(
         for changes in three_way_diff(base, source, dest, observed.observe):
             tally.add(without_same_content(changes))
         conflicts, retained = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
-        yield encode_results([tally.result(observed), *conflicts, *retained])
+        deferred = map(DeferredResult, tally.judge.deferred)
+        yield encode_results([tally.result(observed), *conflicts, *retained, *deferred])
 
 
 @dataclass(slots=True)

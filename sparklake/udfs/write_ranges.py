@@ -16,7 +16,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import ChangedKeys
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
-from sparklake.rows.merges import ConflictCountResult, ConflictResult, KeptResult
+from sparklake.rows.merges import ConflictCountResult, ConflictResult, DeferredResult, KeptResult
 from sparklake.rows.records import record_block
 from sparklake.rows.results import (
     ChangesResult,
@@ -70,6 +70,7 @@ def merge_body(
         )
         results += [*_keys(changed), counts]
         results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
+        results += map(DeferredResult, judge.deferred)
         yield encode_results(results, sink.replaced)
 
 

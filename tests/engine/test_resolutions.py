@@ -16,7 +16,8 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.strategies.choosing import parse_resolution
-from sparklake.strategies.resolution import PickledStrategy, Resolution
+from sparklake.strategies.functions import PickledStrategy
+from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body
 from tests.graveler.merge_table import CONFLICT, MERGE_TABLE, Row
 from tests.support import oracle

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import errors
-from sparklake.engine.spark import _find_raised, _reported
+from sparklake.engine.spark import _find_raised, reported
 from sparklake.errors import SparklakeError
 from sparklake.visible import visible_line
 
@@ -50,7 +50,7 @@ def failing_body(
 def report_of(kind: type[SparklakeError], *arguments: object) -> str:
     """Return what the driver is told of a body that fails."""
     with pytest.raises(SparklakeError) as raised:
-        list(_reported(partial(failing_body, kind, arguments), ()))
+        list(reported(partial(failing_body, kind, arguments), ()))
     printed = "".join(traceback.format_exception(raised.value))
     assert "in failing_body" in printed, "it says where it happened"
     return f"Lost task 1.0: Traceback\n{printed} SQLSTATE: 38000\n\tat java.base/Thread.run"
@@ -103,7 +103,7 @@ def test_an_error_that_is_its_own_cause_is_reported() -> None:
         raise errors.StoreError("the disk") from cause
 
     with pytest.raises(errors.StoreError, match="the disk"):
-        list(_reported(body, ()))
+        list(reported(body, ()))
 
 
 def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 import sparklake
-from sparklake.engine.spark import _pack, _reported
+from sparklake.engine.spark import _pack, reported
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.rows.imports import ImportTaskSettings
 from sparklake.rows.settings import Workspace
@@ -81,7 +81,7 @@ def test_frames_have_no_actions() -> None:
     assert [each for each in frames if actions.search(each.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("wrap", [_pack, _reported], ids=["packed", "reported"])
+@pytest.mark.parametrize("wrap", [_pack, reported], ids=["packed", "reported"])
 @pytest.mark.parametrize("name", BODIES)
 def test_what_is_shipped_to_a_task_is_a_few_hundred_bytes(name: str, wrap: object) -> None:
     shipped = cloudpickle.dumps(partial(wrap, BODIES[name]))

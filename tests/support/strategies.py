@@ -71,3 +71,14 @@ def too_much(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 NOT_CALLABLE = 1
+
+
+def take_of(key: int, column: str | None) -> str:
+    takes = ["base", "source", "dest", "conflict", *([] if column else ["delete"])]
+    return takes[key % len(takes)]
+
+
+def row_takes(conflicts: pa.RecordBatch) -> list[str]:
+    """Decide about rows by their ids."""
+    keys = (each["id"] for each in conflicts.column("key").to_pylist())
+    return list(map(take_of, keys, conflicts.column("column").to_pylist()))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from sparklake.frames.tables.exact_files import infers_types, union, with_partitions
-from sparklake.frames.tables.row_diff import column
+from sparklake.frames.tables.row_values import column
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
 

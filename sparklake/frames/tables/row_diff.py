@@ -7,9 +7,17 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, NumericType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.row_values import (
+    column,
+    comparable,
+    fits,
+    holds_map,
+    no_row,
+    row_struct,
+)
 
 CHANGE, CHANGED_COLUMNS, LEFT, RIGHT = "change", "changed_columns", "left", "right"
 _OWN = (CHANGE, CHANGED_COLUMNS, LEFT, RIGHT)
@@ -57,7 +65,7 @@ def check_columns(
             )
         if name in _OWN:
             raise InvalidInputError(f"a key column cannot have the name {name!r}: rename it first")
-        if any(_holds_map(each[name].dataType) for each in (left, right)):
+        if any(holds_map(each[name].dataType) for each in (left, right)):
             raise InvalidInputError(f"{name!r} contains a map, which cannot be part of a key")
     for name in columns or ():
         if name not in {*left.names, *right.names}:
@@ -73,8 +81,12 @@ def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame
     """
     one, other = left.schema, right.schema
     keyed = [
-        left.select(*_keys(one, other, key), _row(one).alias(LEFT), _none(other).alias(RIGHT)),
-        right.select(*_keys(other, one, key), _none(one).alias(LEFT), _row(other).alias(RIGHT)),
+        left.select(
+            *_keys(one, other, key), row_struct(one).alias(LEFT), no_row(other).alias(RIGHT)
+        ),
+        right.select(
+            *_keys(other, one, key), no_row(one).alias(LEFT), row_struct(other).alias(RIGHT)
+        ),
     ]
     inner = [_inner(at) for at in range(len(key))]
     grouped = keyed[0].unionByName(keyed[1]).groupBy(*inner)
@@ -118,49 +130,19 @@ def _same(left: StructType, right: StructType, name: str) -> Column:
     kinds = left[name].dataType, right[name].dataType
     sides = (F.col(side).getField(name) for side in (LEFT, RIGHT))
     one, other = (
-        _comparable(each, *pair) for each, pair in zip(sides, (kinds, kinds[::-1]), strict=True)
+        comparable(each, *pair) for each, pair in zip(sides, (kinds, kinds[::-1]), strict=True)
     )
     return one.eqNullSafe(other)
-
-
-def _comparable(value: Column, own: DataType, other: DataType) -> Column:
-    """Convert a value for comparison with the other side's column."""
-    if _holds_map(own) or _holds_map(other) or "variant" in own.simpleString():
-        return value.cast("string")
-    return value if _fits(own, other) else value.cast("string")
 
 
 def _keys(schema: StructType, other: StructType, key: Sequence[str]) -> list[Column]:
     columns = []
     for at, name in enumerate(key):
         value = column(name)
-        fits = _fits(schema[name].dataType, other[name].dataType)
-        columns.append((value if fits else value.cast("string")).alias(_inner(at)))
+        is_same = fits(schema[name].dataType, other[name].dataType)
+        columns.append((value if is_same else value.cast("string")).alias(_inner(at)))
     return columns
 
 
 def _inner(at: int) -> str:
     return f"key {at}"
-
-
-def _fits(one: DataType, other: DataType) -> bool:
-    is_number = isinstance(one, NumericType) and isinstance(other, NumericType)
-    return is_number or one.simpleString() == other.simpleString()
-
-
-def _holds_map(kind: DataType) -> bool:
-    return "map<" in kind.simpleString()
-
-
-def _row(schema: StructType) -> Column:
-    return F.struct(*map(column, schema.names))
-
-
-def _none(schema: StructType) -> Column:
-    fields = [StructField(each.name, each.dataType, True) for each in schema.fields]
-    return F.lit(None).cast(StructType(fields))
-
-
-def column(name: str) -> Column:
-    """Return a column by its literal name."""
-    return F.col("`" + name.replace("`", "``") + "`")

@@ -18,7 +18,13 @@ from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.rows.diffs import THREE_WAY_DDL, THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
-from sparklake.rows.merges import AddedFiles, ConflictResult, KeptResult, PreviewResult
+from sparklake.rows.merges import (
+    AddedFiles,
+    ConflictResult,
+    DeferredResult,
+    KeptResult,
+    PreviewResult,
+)
 from sparklake.rows.results import CacheResult, TaskResult, decode_results
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.resolution import Resolution
@@ -117,7 +123,10 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         conflict_count=sum(each.conflicts for each in counts)
         + unions.counts["conflicts"]
         + len(schemas),
-        unresolved=sum(each.unresolved for each in counts) + len(unions.refused) + len(schemas),
+        unresolved=sum(each.unresolved for each in counts)
+        + sum(isinstance(each, DeferredResult) for each in results)
+        + len(unions.refused)
+        + len(schemas),
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         merged_tables=unions.merged,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +15,7 @@ from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.keys import key_folders
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
@@ -105,6 +106,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     resolution = without_expired_base(context, sides, resolution)
     body = partial(merge_body, context.workspace, resolution, path_filter=sides.path_filter)
     outcome = attempts.run(body, plan)
+    leave_deferred(outcome, ())
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
     unions = table_unions(context, sides, resolution, attempts.logs)
@@ -118,6 +120,17 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     return MergedTree(tree.id, union_labels(unions))
+
+
+def leave_deferred(outcome: PlanResult, merged: Collection[bytes]) -> None:
+    """Report the deferred conflicts outside of the tables with merged rows."""
+    remaining = [each for each in outcome.deferred if not is_below(each.key, merged)]
+    outcome.left_count += len(remaining)
+    outcome.conflicts += remaining[: MAX_CONFLICTS_REPORTED - len(outcome.conflicts)]
+
+
+def is_below(key: bytes, folders: Collection[bytes]) -> bool:
+    return any(each in folders for each in key_folders(key))
 
 
 def check_staged_changes(

@@ -95,7 +95,7 @@ class TableDiff:
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        from sparklake.frames.tables.row_diff import column
+        from sparklake.frames.tables.row_values import column
 
         columns = F.struct(*map(column, self._rows.columns))
         packed = F.to_json(columns, {"ignoreNullFields": "false"}).alias("row")

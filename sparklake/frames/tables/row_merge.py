@@ -1,0 +1,424 @@
+"""Three-way merges of rows by key, from the rows of the changed files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import product
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from sparklake.engine.spark import reported
+from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.row_values import column, comparable, holds_map, no_row, row_struct
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, outcome_of
+from sparklake.strategies.row_decisions import row_decisions
+from sparklake.strategies.row_strategy import Newest, Rows, Then
+
+OP, ROW = "op", "row"
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+OPERATIONS = (INSERT, DELETE, UPDATE)
+"""The operations in the order of `RowCounts`."""
+
+CONFLICT, NULL_KEY, REPEATED = "conflict", "null key", "repeated in "
+
+KEY, COLUMN, OUTCOME, CELLS, DECISIONS, MERGED = (
+    *("key", "column", "outcome", "cells", "decisions", "merged"),
+)
+BASE, SOURCE, DEST = SIDES = ("base", "source", "dest")
+
+_FILES = ("only_source", "only_dest", "both", "source", "dest")
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_WIDER: Sequence[Sequence[type[DataType]]] = (
+    (ByteType, ShortType, IntegerType, LongType),
+    (FloatType, DoubleType),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSides:
+    """The rows of the files that a side of a merge changed since base, each file once.
+
+    `only_source`, `only_dest` and `both` are files of base that the named sides removed or
+    replaced. `source` and `dest` are the files of a side that base does not have. Deletion vectors
+    apply, and a file with another vector is another file. The columns are those of `merged_schema`.
+    """
+
+    only_source: DataFrame
+    only_dest: DataFrame
+    both: DataFrame
+    source: DataFrame
+    dest: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class RowMerge:
+    """The merged rows of a table, as DataFrames that are computed on demand.
+
+    `rows` has one row per key with a change, a conflict or an invalid key. Persist it for several
+    jobs.
+    """
+
+    rows: DataFrame
+    schema: StructType
+
+    def over(self, rows: DataFrame) -> RowMerge:
+        """Return the same merge over persisted rows."""
+        return replace(self, rows=rows)
+
+    def counts(self) -> DataFrame:
+        """Count the rows by `outcome`: an operation, a conflict or an invalid key."""
+        return self.rows.groupBy(OUTCOME).count()
+
+    def keys(self, outcome: str) -> DataFrame:
+        """Return the keys with an outcome as JSON, in the column `key`."""
+        chosen = self.rows.where(F.col(OUTCOME) == outcome)
+        return chosen.select(F.to_json(KEY, _JSON).alias(KEY))
+
+    def changes(self) -> DataFrame:
+        """Return the changes to dest: `op`, and the new `row`, or the old one of a deletion."""
+        changed = self.rows.where(F.col(OUTCOME).isin(INSERT, UPDATE, DELETE))
+        row = F.when(F.col(OUTCOME) == DELETE, F.col(DEST)).otherwise(F.col(MERGED))
+        return changed.select(F.col(OUTCOME).alias(OP), row.alias(ROW))
+
+    def conflicts(self) -> DataFrame:
+        """Return the conflicts: `key`, `column`, and the values as JSON.
+
+        `column` is null for a whole row. `base`, `source` and `dest` are null without a row.
+        """
+        remaining = self.rows.where(F.col(OUTCOME) == CONFLICT)
+        pairs = F.explode(F.arrays_zip(CELLS, DECISIONS)).alias("pair")
+        cells = remaining.select(KEY, *SIDES, pairs).where(F.col("pair.decisions") == CONFLICT)
+        cells = cells.select(KEY, F.col("pair.cells").alias(COLUMN), *SIDES)
+        values = [_json_value(self.schema, side).alias(side) for side in SIDES]
+        return cells.select(KEY, COLUMN, *values)
+
+
+def merged_schema(base: StructType, source: StructType, dest: StructType) -> StructType:
+    """Merge the columns of a table, in the order of dest.
+
+    A column dropped by one side is dropped. A type changed by one side must be wider.
+
+    Raises:
+        InvalidInputError: The changes of the sides cannot be combined.
+    """
+    fields = []
+    types = [{each.name: each.dataType for each in side.fields} for side in (base, source, dest)]
+    for name in dict.fromkeys((*dest.names, *source.names, *base.names)):
+        old, theirs, ours = (side.get(name) for side in types)
+        texts = [kind.simpleString() if kind else None for kind in (old, theirs, ours)]
+        outcome = outcome_of(texts[1] == texts[2], texts[1] == texts[0], texts[2] == texts[0])
+        if outcome is KeyOutcome.CONFLICT:
+            kinds = ", ".join(
+                f"{side} {text or 'no column'}" for side, text in zip(SIDES, texts, strict=True)
+            )
+            raise InvalidInputError(
+                f"both sides changed the column {name!r} differently: {kinds}. Change the schema "
+                "of one side to the other's"
+            )
+        kind = theirs if outcome is KeyOutcome.TAKE_SOURCE else ours
+        if kind is None:
+            continue
+        narrow = {each for each in (old, theirs, ours) if each and not _widens(each, kind)}
+        if narrow:
+            raise InvalidInputError(
+                f"the type of the column {name!r} was changed from "
+                f"{', '.join(each.simpleString() for each in narrow)} to {kind.simpleString()} on "
+                "one side, which does not keep all values: change it on both sides first"
+            )
+        fields.append(StructField(name, kind, True))
+    return StructType(fields)
+
+
+def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Select the columns of a merged schema. Missing ones are null."""
+    return rows.select(
+        *(
+            (column(each.name) if each.name in rows.columns else F.lit(None))
+            .cast(each.dataType)
+            .alias(each.name)
+            for each in schema.fields
+        )
+    )
+
+
+def check_key(schema: StructType, key: Sequence[str]) -> None:
+    """Verify that a key can identify rows.
+
+    Raises:
+        InvalidInputError: A column is missing or has no comparable type.
+    """
+    if not key:
+        raise InvalidInputError(
+            "the table has no key: list its columns, as in rows(order_id), or set the property "
+            "sparklake.key of a Delta table"
+        )
+    for name in key:
+        _check_column(schema, name)
+
+
+def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str]) -> RowMerge:
+    """Merge rows by key. The key columns replace those of the strategy.
+
+    Keys are verified in the given rows only.
+    """
+    check_key(schema, key)
+    if isinstance(rows.then, Newest):
+        _check_column(schema, rows.then.column)
+    states = _states(sides, schema, key)
+    compared = _compared(states, schema, columns=rows.columns)
+    merged = _decided(compared, rows.then).withColumn(MERGED, _merged(schema)).transform(_apart)
+    outcome = F.coalesce(_unmerged(), _operation(schema))
+    result = merged.withColumn(OUTCOME, outcome).transform(_apart)
+    result = result.where(F.col(OUTCOME).isNotNull())
+    return RowMerge(result.select(KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED), schema)
+
+
+def _apart(rows: DataFrame) -> DataFrame:
+    """Keep Spark from inlining the columns into later ones, which would grow exponentially."""
+    row = F.struct(*map(column, rows.columns))
+    return rows.select(F.explode(F.array(row)).alias(ROW)).select(f"{ROW}.*")
+
+
+def _unmerged() -> Column:
+    """Return the outcome of an invalid key or a remaining conflict, otherwise null."""
+    is_left = F.array_contains(DECISIONS, CONFLICT)
+    return F.when(F.col("problem").isNotNull(), F.col("problem")).when(is_left, CONFLICT)
+
+
+def _check_column(schema: StructType, name: str) -> None:
+    if name not in schema.names:
+        raise InvalidInputError(f"the table has no column {name!r}: choose from {schema.names}")
+    kind = schema[name].dataType
+    if holds_map(kind) or "variant" in kind.simpleString():
+        raise InvalidInputError(
+            f"{name!r} contains a {kind.simpleString()}, whose values have no order: choose "
+            "another column"
+        )
+
+
+def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFrame:
+    """Return the row of each key in base, source and dest, and invalid keys."""
+    tagged = [
+        aligned(getattr(sides, name), schema).select(
+            F.lit(name).alias("files"), row_struct(schema).alias(ROW)
+        )
+        for name in _FILES
+    ]
+    rows = reduce(DataFrame.unionAll, tagged)
+    # The struct has the names of the columns, so they cannot clash.
+    fields = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
+    of = {name: F.col("files") == name for name in _FILES}
+    counts = [F.count(F.when(of[name], 1)).alias(f"count {name}") for name in _FILES]
+    firsts = [
+        F.first(F.when(of[name], F.col(ROW)), ignorenulls=True).alias(f"row {name}")
+        for name in _FILES
+    ]
+    grouped = rows.groupBy(*fields).agg(*counts, *firsts)
+    count = {name: F.col(f"count {name}") for name in _FILES}
+    row = {name: F.col(f"row {name}") for name in _FILES}
+    keys = [F.col(f"key {at}") for at in range(len(key))]
+    # A side has the files of base that only the other side changed.
+    numbers = {
+        BASE: count["only_source"] + count["only_dest"] + count["both"],
+        SOURCE: count["source"] + count["only_dest"],
+        DEST: count["dest"] + count["only_source"],
+    }
+    is_null = reduce(Column.__or__, (each.isNull() for each in keys))
+    problem = F.when(is_null, NULL_KEY)
+    for side, number in numbers.items():
+        problem = problem.when(number > 1, REPEATED + side)
+    named = [each.alias(name) for each, name in zip(keys, key, strict=True)]
+    return grouped.select(
+        F.struct(*named).alias(KEY),
+        problem.alias("problem"),
+        F.coalesce(row["only_source"], row["only_dest"], row["both"]).alias(BASE),
+        F.coalesce(row["source"], row["only_dest"]).alias(SOURCE),
+        F.coalesce(row["dest"], row["only_source"]).alias(DEST),
+    )
+
+
+def _compared(states: DataFrame, schema: StructType, *, columns: bool) -> DataFrame:
+    """Add the outcome of each row, and the cells in conflict, null for a whole row.
+
+    Rows that need no change are dropped.
+    """
+    has = {side: F.col(side).isNotNull() for side in SIDES}
+    same = [
+        (has[one] == has[other])
+        & reduce(Column.__and__, (_is_same(schema, name, one, other) for name in schema.names))
+        for one, other in _PAIRS
+    ]
+    is_whole = F.lit(not columns) | ~has[SOURCE] | ~has[DEST]
+    flags = [F.col(f"same {at}") for at in range(len(_PAIRS))]
+    conflicting, taken = (
+        _columns(schema, each) if columns else F.array().cast(_NAMES)
+        for each in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE)
+    )
+    rows = states.select(
+        *states.columns,
+        *(each.alias(f"same {at}") for at, each in enumerate(same)),
+        F.when(is_whole, F.array(F.lit(None).cast("string"))).otherwise(conflicting).alias(CELLS),
+        taken.alias(_TAKEN),
+    ).transform(_apart)
+    outcome = F.coalesce(*(F.when(_is_outcome(each, *flags), each.value) for each in KeyOutcome))
+    is_conflict = F.col("problem").isNull() & (F.col(OUTCOME) == KeyOutcome.CONFLICT.value)
+    unchanged = [KeyOutcome.SAME.value, KeyOutcome.TAKE_DEST.value]
+    return (
+        rows.withColumn(OUTCOME, outcome)
+        .transform(_apart)
+        .where(F.col("problem").isNotNull() | ~F.col(OUTCOME).isin(unchanged))
+        .select(
+            *(KEY, "problem", *SIDES, OUTCOME, _TAKEN),
+            F.when(is_conflict, F.col(CELLS)).alias(CELLS),
+        )
+    )
+
+
+_TAKEN = "taken"
+_NAMES = ArrayType(StringType())
+
+
+def _columns(schema: StructType, outcome: KeyOutcome) -> Column:
+    """Return the names of the columns with an outcome."""
+    names = (
+        F.when(_is_outcome(outcome, *_cell_flags(schema, name)), F.lit(name))
+        for name in schema.names
+    )
+    return F.filter(F.array(*names), lambda each: each.isNotNull())
+
+
+_PAIRS = ((SOURCE, DEST), (SOURCE, BASE), (DEST, BASE))
+"""The sides that `outcome_of` compares, in its order."""
+
+
+def _is_same(schema: StructType, name: str, one: str, other: str) -> Column:
+    kind = schema[name].dataType
+    values = (comparable(F.col(side).getField(name), kind, kind) for side in (one, other))
+    return next(values).eqNullSafe(next(values))
+
+
+def _cell_flags(schema: StructType, name: str) -> Iterator[Column]:
+    for one, other in _PAIRS:
+        yield _is_same(schema, name, one, other) & F.col(one).isNotNull() & F.col(other).isNotNull()
+
+
+def _is_outcome(outcome: KeyOutcome, *flags: Column) -> Column:
+    """Return whether the flags of `outcome_of` have an outcome."""
+    cases = [case for case in product((True, False), repeat=3) if outcome_of(*case) is outcome]
+    return reduce(
+        Column.__or__,
+        (
+            reduce(
+                Column.__and__,
+                (flag if on else ~flag for flag, on in zip(flags, case, strict=True)),
+            )
+            for case in cases
+        ),
+    )
+
+
+def _decided(compared: DataFrame, then: Then) -> DataFrame:
+    """Add one decision for each cell of `cells`."""
+    if then is None or isinstance(then, Strategy | Newest):
+        take = _take(then)
+        return compared.withColumn(DECISIONS, F.transform(CELLS, lambda _: take))
+    # The nullability of columns does not matter: the rows are the same.
+    fields = [StructField(each.name, each.dataType, True) for each in compared.schema.fields]
+    schema = StructType([*fields, StructField(DECISIONS, _NAMES, True)])
+    body = partial(reported, partial(row_decisions, then, SIDES))
+    decided = compared.where(F.col(CELLS).isNotNull()).mapInArrow(body, schema)
+    none = F.lit(None).cast(_NAMES).alias(DECISIONS)
+    return compared.where(F.col(CELLS).isNull()).select("*", none).unionAll(decided)
+
+
+def _take(then: Strategy | Newest | None) -> Column:
+    if then is None:
+        return F.lit(CONFLICT)
+    if isinstance(then, Strategy):
+        return F.lit(SOURCE if then is Strategy.SOURCE_WINS else DEST)
+    theirs, ours = (F.col(side).getField(then.column) for side in (SOURCE, DEST))
+    return (
+        F.when(theirs.isNotNull() & (ours.isNull() | (theirs > ours)), SOURCE)
+        .when(ours.isNotNull() & (theirs.isNull() | (ours > theirs)), DEST)
+        .otherwise(CONFLICT)
+    )
+
+
+def _merged(schema: StructType) -> Column:
+    """Return the merged row, or null for none. A remaining conflict keeps dest's values."""
+    taken = F.element_at(DECISIONS, 1)
+    whole = (
+        F.when(taken == SOURCE, F.col(SOURCE))
+        .when(taken == BASE, F.col(BASE))
+        .when(taken == DELETE, no_row(schema))
+        .otherwise(F.col(DEST))
+    )
+    cells = F.struct(*(_merged_cell(schema, name).alias(name) for name in schema.names))
+    is_whole = F.element_at(CELLS, 1).isNull() & (F.size(CELLS) > 0)
+    return F.when(F.col(CELLS).isNull(), F.col(SOURCE)).when(is_whole, whole).otherwise(cells)
+
+
+def _merged_cell(schema: StructType, name: str) -> Column:
+    base, theirs, ours = (F.col(side).getField(name) for side in SIDES)
+    at = F.array_position(CELLS, F.lit(name)).cast("int")
+    decision = F.when(at > 0, F.get(DECISIONS, at - 1))
+    return (
+        F.when(decision == SOURCE, theirs)
+        .when(decision == BASE, base)
+        .when(F.array_contains(_TAKEN, name), theirs)
+        .otherwise(ours)
+    )
+
+
+def _operation(schema: StructType) -> Column:
+    """Return the change from dest to the merged row, or null if they are equal."""
+    has_old, has_new = (F.col(each).isNotNull() for each in (DEST, MERGED))
+    same = reduce(Column.__and__, (_is_same(schema, name, DEST, MERGED) for name in schema.names))
+    return (
+        F.when(~has_old & has_new, INSERT)
+        .when(has_old & ~has_new, DELETE)
+        .when(has_old & has_new & ~same, UPDATE)
+    )
+
+
+def _json_value(schema: StructType, side: str) -> Column:
+    whole = F.to_json(side, _JSON)
+    prefix = '{"v":'
+    value = F.when(F.col(COLUMN).isNull(), whole)
+    for name in schema.names:
+        # A JSON object with one field, because to_json accepts no single values.
+        cell = F.to_json(F.struct(F.col(side).getField(name).alias("v")), _JSON)
+        text = F.substring(cell, len(prefix) + 1, F.length(cell) - len(prefix) - 1)
+        value = value.when(F.col(COLUMN) == name, F.when(F.col(side).isNotNull(), text))
+    return value
+
+
+def _widens(old: DataType, new: DataType) -> bool:
+    if old.simpleString() == new.simpleString():
+        return True
+    return any(
+        type(old) in kinds
+        and type(new) in kinds
+        and kinds.index(type(old)) < kinds.index(type(new))
+        for kinds in _WIDER
+    )

@@ -1,0 +1,61 @@
+"""Comparison of values as columns."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
+
+
+def column(name: str) -> Column:
+    """Return a column by its literal name."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def row_struct(schema: StructType) -> Column:
+    return F.struct(*map(column, schema.names))
+
+
+def no_row(schema: StructType) -> Column:
+    fields = [StructField(each.name, each.dataType, True) for each in schema.fields]
+    return F.lit(None).cast(StructType(fields))
+
+
+def comparable(value: Column, own: DataType, other: DataType) -> Column:
+    """Convert a value for null-safe comparison with another type.
+
+    -0.0 equals 0.0, and NaN equals NaN. Maps are equal if their entries are. Variants are compared
+    as JSON, strings by their bytes, and values of different types as text.
+    """
+    if not fits(own, other):
+        return value.cast("string")
+    return value if isinstance(own, NumericType) else _exact(value, own)
+
+
+def fits(one: DataType, other: DataType) -> bool:
+    is_number = isinstance(one, NumericType) and isinstance(other, NumericType)
+    return is_number or one.simpleString() == other.simpleString()
+
+
+def holds_map(kind: DataType) -> bool:
+    return "map<" in kind.simpleString()
+
+
+def _exact(value: Column, kind: DataType) -> Column:
+    name = kind.simpleString()
+    if not any(each in name for each in ("map<", "variant", "collate")):
+        return value
+    if isinstance(kind, MapType):
+        entries = StructType(
+            [StructField("key", kind.keyType), StructField("value", kind.valueType)]
+        )
+        return F.array_sort(_exact(F.map_entries(value), ArrayType(entries)))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda each: _exact(each, kind.elementType))
+    if isinstance(kind, StructType):
+        fields = (
+            _exact(value.getField(each.name), each.dataType).alias(each.name)
+            for each in kind.fields
+        )
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return F.to_json(value) if name == "variant" else value.cast("binary")

@@ -1,0 +1,202 @@
+"""Three-way merges of rows, against plain dicts."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparklake.graveler.algebra.classify import KeyOutcome, classify
+from sparklake.strategies import Rows, rows
+from tests.support.strategies import take_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Row = tuple[int | None, str | None]
+Table = Mapping[int, Row]
+
+FILES = ("only_source", "only_dest", "both", "source", "dest")
+COLUMNS = ("number", "text")
+SCHEMA = pa.schema(
+    [("case", pa.int32()), ("id", pa.int32()), ("number", pa.int32()), ("text", pa.string())]
+)
+KEY = ("case", "id")
+
+
+@dataclass
+class Case:
+    """A base table in files of one or two rows, and the changes of two sides."""
+
+    base: dict[int, Row] = field(default_factory=dict)
+    source: dict[int, Row] = field(default_factory=dict)
+    dest: dict[int, Row] = field(default_factory=dict)
+    files: dict[str, list[tuple[int, Row]]] = field(
+        default_factory=lambda: {each: [] for each in FILES}
+    )
+
+
+def random_row(chance: random.Random) -> Row:
+    return chance.choice((None, 0, 1, 2)), chance.choice((None, "x", 'y"'))
+
+
+def random_case(chance: random.Random) -> Case:
+    case = Case()
+    for first in range(0, chance.randrange(5), 2):
+        file = {at: random_row(chance) for at in (first, first + 1)}
+        case.base.update(file)
+        touched = chance.choice(FILES[:3])
+        case.files[touched] += file.items()
+        for side in ("source", "dest"):
+            table = getattr(case, side)
+            if touched not in (f"only_{side}", "both"):
+                table.update(file)
+                continue
+            changed = {at: changed_row(chance, row) for at, row in file.items()}
+            kept = {at: row for at, row in changed.items() if row is not None}
+            table.update(kept)
+            case.files[side] += kept.items()
+    for side, at in product(("source", "dest"), range(4, 7)):
+        if chance.random() < 0.4 and at not in getattr(case, side):
+            row = random_row(chance)
+            getattr(case, side)[at] = row
+            case.files[side].append((at, row))
+    return case
+
+
+def changed_row(chance: random.Random, row: Row) -> Row | None:
+    other = random_row(chance)
+    return chance.choice((row, other, (other[0], row[1]), (row[0], other[1]), None))
+
+
+def merged_row(
+    strategy: Rows, key: int, base: Row | None, source: Row | None, dest: Row | None
+) -> tuple[Row | None, set[str | None]]:
+    """Return the row of a merge, and its conflicting columns, None for the whole row."""
+    if classified(base, source, dest) is not KeyOutcome.CONFLICT:
+        return (source if classified(base, source, dest) is KeyOutcome.TAKE_SOURCE else dest), set()
+    sides = {"base": base, "source": source, "dest": dest, "delete": None, "conflict": dest}
+    if not strategy.columns or source is None or dest is None:
+        take = decision(strategy, key, None, source, dest)
+        return sides[take], {None} if take == "conflict" else set()
+    cells, conflicts = [], set[str | None]()
+    for at, name in enumerate(COLUMNS):
+        old = (base[at],) if base else None
+        outcome = classified(old, (source[at],), (dest[at],))
+        take = "source" if outcome is KeyOutcome.TAKE_SOURCE else "dest"
+        if outcome is KeyOutcome.CONFLICT:
+            take = decision(strategy, key, name, source, dest)
+        if take == "conflict":
+            conflicts.add(name)
+        row = sides[take]
+        cells.append(row[at] if row else None)
+    return (cells[0], cells[1]), conflicts
+
+
+def classified(*sides: object) -> KeyOutcome:
+    return classify(*(None if each is None else repr(each).encode() for each in sides))
+
+
+def decision(
+    strategy: Rows, key: int, column: str | None, source: Row | None, dest: Row | None
+) -> str:
+    name = strategy.name.partition("then=")[2].rstrip(")")
+    if name in ("source-wins", "dest-wins"):
+        return name.removesuffix("-wins")
+    if name.startswith("newest"):
+        theirs, ours = (-1 if not each or each[0] is None else each[0] for each in (source, dest))
+        return "source" if theirs > ours else "dest" if ours > theirs else "conflict"
+    return take_of(key, column) if name else "conflict"
+
+
+STRATEGIES = [
+    rows(*KEY),
+    rows(*KEY, columns=True),
+    rows(*KEY, then="source-wins"),
+    rows(*KEY, columns=True, then="newest(number)"),
+    rows(*KEY, then="tests.support.strategies:row_takes"),
+    rows(*KEY, columns=True, then="tests.support.strategies:row_takes"),
+]
+
+
+def written(folder: Path, cases: list[Case]) -> Iterator[str]:
+    for name in FILES:
+        columns = [
+            (at, key, *row) for at, case in enumerate(cases) for key, row in case.files[name]
+        ]
+        values = zip(*columns, strict=True) if columns else ((),) * 4
+        arrays = [
+            pa.array(list(each), kind.type) for each, kind in zip(values, SCHEMA, strict=True)
+        ]
+        pq.write_table(pa.table(arrays, schema=SCHEMA), folder / f"{name}.parquet")
+        yield str(folder / f"{name}.parquet")
+
+
+def check(spark: SparkSession, folder: Path, cases: list[Case], strategy: Rows) -> None:
+    from sparklake.frames.tables.row_merge import RowSides, row_merge
+
+    sides = RowSides(*(spark.read.parquet(each) for each in written(folder, cases)))
+    merge = row_merge(sides, strategy, sides.both.schema, KEY)
+    merge = merge.over(merge.rows.persist())
+    found = [dict(case.dest) for case in cases]
+    operations = dict.fromkeys(("insert", "update", "delete"), 0)
+    for op, row in merge.changes().collect():
+        operations[op] += 1
+        table = found[row.case]
+        assert (row.id in table) == (op != "insert"), (op, row)
+        if op == "delete":
+            assert table.pop(row.id) == (row.number, row.text)
+        else:
+            assert table.get(row.id) != (row.number, row.text)
+            table[row.id] = (row.number, row.text)
+    conflicts = {
+        (each.key.case, each.key.id, each.column): each for each in merge.conflicts().collect()
+    }
+    expected = set()
+    for at, case in enumerate(cases):
+        wanted = {}
+        for key in {*case.base, *case.source, *case.dest}:
+            states = case.base.get(key), case.source.get(key), case.dest.get(key)
+            row, columns = merged_row(strategy, key, *states)
+            expected |= {(at, key, each) for each in columns}
+            if columns:
+                # A remaining conflict is no change.
+                row = case.dest.get(key)
+            if row is not None:
+                wanted[key] = row
+        assert found[at] == wanted, (strategy, case)
+    assert set(conflicts) == expected
+    for (at, key, column), each in conflicts.items():
+        for side in ("base", "source", "dest"):
+            row = getattr(cases[at], side).get(key)
+            text = getattr(each, side)
+            assert (text is None) == (row is None)
+            if row is not None:
+                named = dict(zip(COLUMNS, row, strict=True))
+                shown = {"case": at, "id": key, **named} if column is None else named[column]
+                assert json.loads(text) == shown
+    counts = {each.outcome: each["count"] for each in merge.counts().collect()}
+    whole = len({each[:2] for each in expected})
+    assert counts == {name: n for name, n in {**operations, "conflict": whole}.items() if n}
+    merge.rows.unpersist()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "cases", [400, pytest.param(100_000 // len(STRATEGIES) + 1, marks=pytest.mark.exhaustive)]
+)
+def test_random_merges_equal_merges_of_dicts(
+    spark: SparkSession, tmp_path: Path, strategy: Rows, cases: int
+) -> None:
+    chance = random.Random(f"{strategy.name} {cases}")
+    check(spark, tmp_path, [random_case(chance) for _ in range(cases)], strategy)
