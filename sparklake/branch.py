@@ -372,8 +372,13 @@ class Branch:
         return write_table(self._context, rows, request)
 
     @contextmanager
-    def edit_delta(self, path: str, once: str | Once | None = None) -> Iterator[EditLocation]:
+    def edit_delta(
+        self, path: str, once: str | Once | None = None, history: bool = False
+    ) -> Iterator[EditLocation]:
         """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
+
+        Delta finds the table versions since the latest checkpoint there, or all with `history`,
+        which RESTORE and time travel may need.
 
         On exit, all commits made there are staged, or nothing if the body raises. After an earlier
         edit with the key `once`, nothing is staged: check the URI's `repeated` flag to skip the
@@ -382,7 +387,7 @@ class Branch:
         from sparklake.verbs.delta.write import edit_delta
 
         key = None if once is None else Once.of(once)
-        with edit_delta(self._context, self.name, path, key) as location:
+        with edit_delta(self._context, self.name, path, key, history=history) as location:
             yield location
 
     @verb("import", "sparklake.verbs.imports.import_objects")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklake.delta_log.paths import name_of
 from sparklake.errors import CorruptFileError
@@ -56,46 +54,3 @@ class FileKey:
             return FileKey(path)
         parts = map(vector.get, ("storageType", "pathOrInlineDv", "offset"))
         return FileKey(path, "|".join(map(str, parts)))
-
-
-SECOND_FORM = ("checkpointMetadata", "sidecar")
-"""The kinds of actions in V2 checkpoints only."""
-
-
-def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
-    columns = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
-    return any(each.null_count < len(each) for each in columns)
-
-
-def fields_in(actions: pa.Table, kind: str) -> Iterator[Fields]:
-    """Convert a checkpoint's actions to those of a commit."""
-    if kind in actions.column_names:
-        rows = actions[kind].combine_chunks().drop_null()
-        yield from (_plain(each.as_py(), rows.type) for each in rows)
-
-
-def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Fields]:
-    """Yield a checkpoint's `add` fields for live files, by default all."""
-    if "add" not in actions.column_names:
-        return
-    adds = actions["add"].combine_chunks().drop_null()
-    if names is not None:
-        paths = pc.struct_field(adds, "path").to_pylist()
-        adds = adds.filter(pa.array((name_of(each) in names for each in paths), pa.bool_()))
-    for each in adds:
-        fields = _plain(each.as_py(), adds.type)
-        yield {name: value for name, value in fields.items() if not name.endswith("_parsed")}
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Convert a Parquet value to the log's JSON form: maps as objects, nulls omitted."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return dict(value)
-    if pa.types.is_struct(kind):
-        fields = ((each.name, _plain(value[each.name], each.type)) for each in kind)
-        return {name: each for name, each in fields if each is not None}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(each, kind.value_type) for each in value]
-    return value

@@ -21,7 +21,7 @@ _FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(
     r"(?P<version>[0-9]{20})\.checkpoint\."
-    r"(?:(?P<classic>(?:[0-9]{10}\.(?P<parts>[0-9]{10})\.)?parquet)|(?:.*\.)?(?:parquet|json))"
+    r"(?:(?:[0-9]{10}\.(?P<parts>[0-9]{10})\.)?parquet|(?P<id>[^.]+)\.(?:parquet|json))"
 )
 
 File = TypeVar("File")
@@ -79,19 +79,54 @@ class LogListing(Generic[File]):
         return {*self.commits, *self.checkpoints}
 
 
-def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> LogListing[File]:
-    """Return the commits and complete checkpoints. `classic` omits V2 checkpoints."""
+def log_listing(files: Iterable[tuple[str, File]]) -> LogListing[File]:
+    """Return the commits, and one complete checkpoint of each version that has any."""
     commits: dict[int, File] = {}
-    parts: defaultdict[tuple[int, int], list[File]] = defaultdict(list)
+    parts: defaultdict[tuple[int, int, str], list[File]] = defaultdict(list)
     for name, file in files:
         version, match = commit_version(name), _CHECKPOINT.fullmatch(name)
         if version is not None:
             commits[version] = file
-        elif match and (match["classic"] or not classic):
-            parts[int(match["version"]), int(match["parts"] or 1)].append(file)
+        elif match:
+            # The id of a V2 checkpoint sorts after the empty one of a classic checkpoint.
+            count = int(match["parts"] or 1)
+            parts[int(match["version"]), count, match["id"] or ""].append(file)
     # A writer that died may leave only some parts.
-    whole = {version: some for (version, count), some in parts.items() if len(some) >= count}
-    return LogListing(commits, whole)
+    whole = {key: some for key, some in parts.items() if len(some) >= key[1]}
+    return LogListing(commits, {key[0]: whole[key] for key in sorted(whole, reverse=True)})
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """The names of a log's files for one version: since a checkpoint, or all.
+
+    Without a log, `version` is -1. `missing` is the first missing commit.
+    """
+
+    version: int
+    checkpoint: tuple[str, ...]
+    commits: tuple[str, ...]
+    missing: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.checkpoint, *self.commits)
+
+
+def files_of_version(
+    log: LogListing[str], version: int | None = None, *, history: bool = False
+) -> LogFiles:
+    """Return the files since the latest checkpoint, or with `history` all that exist."""
+    last = max(log.versions, default=-1) if version is None else version
+    starts = sorted((each for each in log.checkpoints if each <= last), reverse=not history)
+    missing = None
+    for start in [-1, *starts] if history else [*starts, -1]:
+        gap = next((each for each in range(start + 1, last + 1) if each not in log.commits), None)
+        if gap is None:
+            commits = (name for at, name in sorted(log.commits.items()) if start <= at <= last)
+            return LogFiles(last, tuple(log.checkpoints.get(start, ())), tuple(commits))
+        missing = gap if missing is None else missing
+    return LogFiles(last, (), (), missing)
 
 
 MAX_TABLES = 10_000

@@ -2,55 +2,69 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
-from sparklake.delta_log.file_names import commit_name
-from sparklake.delta_log.rewrite import copied_actions, copied_checkpoint, files_to_read
-from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.delta_log.file_names import LogListing, commit_name, files_of_version, log_listing
+from sparklake.delta_log.rewrite import rewritten_actions
 
 
 def checkpoint_name(version: int) -> str:
     return f"{version:020}.checkpoint.parquet"
 
 
+def listing(commits: list[int], checkpoints: list[int]) -> LogListing[str]:
+    names = [*map(commit_name, commits), *map(checkpoint_name, checkpoints), "_last_checkpoint"]
+    return log_listing(zip(names, names, strict=True))
+
+
 @pytest.mark.parametrize(
-    ("commits", "checkpoints", "latest", "checkpoint", "read"),
+    ("commits", "checkpoints", "latest", "recent", "history"),
     [
-        ([], [], -1, None, []),
-        ([0, 1, 2], [], 2, None, [0, 1, 2]),
-        # As long as there are all commits, no checkpoint need be understood.
-        ([0, 1, 2], [1], 2, None, [0, 1, 2]),
-        ([1, 2, 3], [1, 2], 3, 2, [2, 3]),
-        ([3], [2], 3, 2, [3]),
-        ([], [2], 2, 2, []),
+        ([], [], -1, (None, []), (None, [])),
+        ([0, 1, 2], [], 2, (None, [0, 1, 2]), (None, [0, 1, 2])),
+        ([0, 1, 2], [1], 2, (1, [1, 2]), (None, [0, 1, 2])),
+        ([1, 2, 3, 4], [1, 3], 4, (3, [3, 4]), (1, [1, 2, 3, 4])),
+        ([3], [2], 3, (2, [3]), (2, [3])),
+        ([], [2], 2, (2, []), (2, [])),
+        ([2, 4], [1, 3], 4, (3, [4]), (3, [4])),
     ],
 )
 def test_the_files_that_say_what_is_in_a_table(
-    commits: list[int], checkpoints: list[int], latest: int, checkpoint: int | None, read: list[int]
+    commits: list[int],
+    checkpoints: list[int],
+    latest: int,
+    recent: tuple[int | None, list[int]],
+    history: tuple[int | None, list[int]],
 ) -> None:
-    names = [*map(commit_name, commits), *map(checkpoint_name, checkpoints), "_last_checkpoint"]
-    found = files_to_read(names, "t/")
-    assert found.version == latest
-    assert found.checkpoint == (None if checkpoint is None else checkpoint_name(checkpoint))
-    assert list(found.commits) == [commit_name(each) for each in read]
-    assert found.names == (*filter(None, [found.checkpoint]), *found.commits)
+    for everything, (checkpoint, read) in ((False, recent), (True, history)):
+        found = files_of_version(listing(commits, checkpoints), history=everything)
+        assert (found.version, found.missing) == (latest, None)
+        assert found.checkpoint == (() if checkpoint is None else (checkpoint_name(checkpoint),))
+        assert list(found.commits) == [commit_name(each) for each in read]
+        assert found.names == (*found.checkpoint, *found.commits)
+    assert files_of_version(listing([0, 1, 2, 3], [1]), 2).commits == (
+        commit_name(1),
+        commit_name(2),
+    )
+    assert files_of_version(listing([0, 1, 2, 3], [3]), 2).checkpoint == ()
 
 
 @pytest.mark.parametrize(
-    ("commits", "checkpoints"), [([1], []), ([0, 2], []), ([0, 3], [1]), ([], [0])]
+    ("commits", "checkpoints", "missing"),
+    [([1], [], 0), ([0, 2], [], 1), ([0, 3], [1], 2), ([3], [0], 1)],
 )
-def test_a_log_with_gaps_is_not_copied(commits: list[int], checkpoints: list[int]) -> None:
-    names = [*map(commit_name, commits), *map(checkpoint_name, checkpoints)]
-    with pytest.raises(InvalidInputError, match=r"the log t/_delta_log/ has neither"):
-        files_to_read(names, "t/")
+def test_a_log_with_gaps_is_not_copied(
+    commits: list[int], checkpoints: list[int], missing: int
+) -> None:
+    for history in (False, True):
+        found = files_of_version(listing(commits, checkpoints), history=history)
+        assert (found.missing, found.names) == (missing if not history else found.missing, ())
+        assert found.missing is not None
 
 
 def elsewhere(files: Sequence[dict[str, Any]]) -> None:
@@ -72,41 +86,12 @@ def test_every_file_gets_another_path_and_nothing_else_changes() -> None:
         {"remove": {"path": "b"}},
         {"cdc": {"path": "c"}},
     )
-    assert copied_actions(body, "it", elsewhere) == [
+    assert rewritten_actions(body, "it", elsewhere) == [
         {"commitInfo": {"path": "kept"}},
         {"add": {"path": "there/a", "deletionVector": INLINE}, "remove": None},
         {"remove": {"path": "there/b"}},
         {"cdc": {"path": "there/c"}},
     ]
-
-
-@pytest.mark.parametrize("action", [{"sidecar": {"path": "a"}}, {"checkpointMetadata": {}}])
-def test_what_names_files_otherwise_is_refused(action: Mapping[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match="multi-part"):
-        copied_actions(lines(action), "it", elsewhere)
-    with pytest.raises(CorruptFileError, match="it of a Delta log"):
-        copied_actions(lines(action) + b"{", "it", elsewhere)
-
-
-def test_a_checkpoint_is_copied_as_its_commits_are() -> None:
-    vector = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string())])
-    add = pa.struct([("path", pa.string()), ("size", pa.int64()), ("deletionVector", vector)])
-    schema = pa.schema([("add", add), ("sidecar", pa.struct([("path", pa.string())]))])
-
-    def body(*rows: Mapping[str, Any]) -> bytes:
-        sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, schema), sink)
-        return sink.getvalue()
-
-    files = [{"path": "a", "size": 1}, {"path": "b", "size": 2, "deletionVector": INLINE}]
-    copied = pq.read_table(
-        io.BytesIO(copied_checkpoint(body(*({"add": e} for e in files)), elsewhere))
-    )
-    assert copied.schema == schema
-    found = [each["path"] for each in copied["add"].to_pylist()]
-    assert found == ["there/a", "there/b"]
-    with pytest.raises(InvalidInputError, match="multi-part"):
-        copied_checkpoint(body({"sidecar": {"path": "s"}}), elsewhere)
 
 
 APPEND = [{"commitInfo": {"isBlindAppend": True}}, {"add": {"path": "a"}}]

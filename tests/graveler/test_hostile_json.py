@@ -8,8 +8,8 @@ import pytest
 
 from campaigns.postgres import SYSTEM_FOLDER
 from sparklake.delta_log.actions import decode_actions
+from sparklake.delta_log.checkpoints import checkpoint_parts, rewritten_checkpoint
 from sparklake.delta_log.delta_commits import UnmergeableTableError
-from sparklake.delta_log.rewrite import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
@@ -43,9 +43,12 @@ def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])
-def test_a_checkpoint_that_is_no_parquet_is_corrupt(body: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="checkpoint"):
-        copied_checkpoint(body, lambda files: None)
+def test_a_checkpoint_that_is_no_parquet_is_corrupt(body: bytes, tmp_path: Path) -> None:
+    names, read = ["0.checkpoint.parquet"], {"0.checkpoint.parquet": body}.__getitem__
+    with pytest.raises(CorruptFileError, match=r"0\.checkpoint\.parquet in it is not"):
+        rewritten_checkpoint(names, read, tmp_path, lambda files: None, "it")
+    with pytest.raises(CorruptFileError, match=r"0\.checkpoint\.parquet is not Parquet"):
+        list(checkpoint_parts(names, read, "add"))
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from sparklake.delta_log.actions import Action, encode_actions
-from sparklake.delta_log.file_names import LOG_FOLDER, commit_version
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.delta_log.actions import Action, decode_actions
+from sparklake.delta_log.checkpoints import rewritten_checkpoint
+from sparklake.delta_log.file_names import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    LogFiles,
+    files_of_version,
+    log_listing,
+)
 from sparklake.delta_log.paths import canonical_path, encoded_path
 from sparklake.delta_log.rewrite import (
-    LogFiles,
-    copied_actions,
-    copied_checkpoint,
-    files_to_read,
+    Rewrite,
     relative_places,
     restore_relative,
+    rewritten_actions,
+    rewritten_commit,
 )
+from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.snapshot import Snapshot
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import TableVersion
 
@@ -35,12 +47,14 @@ _PUT_AT_ONCE = 64
 class BaseTable:
     """A table at the start of a write.
 
-    `log` has the files of its log by name. `spelled` maps the address of each data file and
-    deletion vector to its path in the log: about 300 MB for a million files.
+    `log` has the files of its log by name. With `names_files`, `spelled` maps the address of each
+    data file and deletion vector to its path in the log: about 300 MB for a million files.
     """
 
+    table: TableVersion
     files: LogFiles
     log: Mapping[str, ObjectInfo]
+    names_files: bool
     spelled: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -51,27 +65,85 @@ class BaseTable:
         for fields in files:
             restore_relative(fields, lambda path: self.spelled.get(canonical_path(path)))
 
+    def place_files(self, files: Sequence[dict[str, Any]]) -> None:
+        """Replace relative paths with addresses. A file missing in the tree keeps its path."""
+        places = [place for fields in files for place in relative_places(fields)]
+        names = sorted({each.name for each in places})
+        paths = [self.table.folder + each for each in names]
+        column = self.table.snapshot.lookup(paths)["address"].to_pylist() if paths else []
+        addresses = dict(zip(names, column, strict=True))
+        for place in places:
+            address = addresses[place.name]
+            if address is not None:
+                absolute = encoded_path(spark_uri(address))
+                if self.names_files:
+                    self.spelled[canonical_path(absolute)] = place.text
+                place.replace(absolute)
+
+    def placed(self, scratch: Path) -> Iterator[tuple[str, Path | bytes]]:
+        """Yield the log's files with addresses as paths."""
+        yield from placed_checkpoint(
+            self.table, self.log, self.files, scratch, self.place_files
+        ).items()
+        for name, body in entry_bodies(self.log, self.files.commits, self.table.ref):
+            yield name, rewritten_commit(body, name, self.place_files)
+
+    def learn_names(self) -> None:
+        if not self.names_files:
+            self.names_files = True
+            with scratch_folder(disk_root()) as scratch:
+                deque(self.placed(scratch), maxlen=0)
+
 
 def copy_log(
-    context: Context, table: TableVersion, write: Write, *, names_files: bool
+    context: Context, table: TableVersion, write: Write, *, names_files: bool, history: bool
 ) -> BaseTable:
-    """Copy a log to the place of a write. `names_files` allows commits to existing files."""
+    """Copy a log to the place of a write, since its latest checkpoint or with all `history`.
+
+    `names_files` allows commits to existing files.
+    """
     log = dict(log_files(table))
-    base = BaseTable(files_to_read(log, table.folder), log)
-    bodies: dict[str, bytes] = {}
-    for name, body in entry_bodies(log, base.files.names, table.ref):
-        spelled = base.spelled if names_files else {}
-        rewrite = partial(_to_addresses, table.snapshot, table.folder, spelled)
-        bodies[f"{write.place}/{LOG_FOLDER}{name}"] = (
-            copied_checkpoint(body, rewrite)
-            if name == base.files.checkpoint
-            else encode_actions(copied_actions(body, name, rewrite))
+    files = files_of_version(log_listing((name, name) for name in log), history=history)
+    if files.missing is not None:
+        raise InvalidInputError(
+            f"the log {table.folder}{LOG_FOLDER} has neither all entries nor a complete checkpoint "
+            "with all entries since: write to the table with Delta at its original location, and "
+            "import it again"
         )
-        if len(bodies) >= _PUT_AT_ONCE:
+    base = BaseTable(table, files, log, names_files)
+    with scratch_folder(disk_root()) as scratch:
+        placed = base.placed(scratch)
+        while some := {_copied(write, name): each for name, each in islice(placed, _PUT_AT_ONCE)}:
+            paths = {key: each for key, each in some.items() if isinstance(each, Path)}
+            context.store.put_files_if_absent(paths)
+            bodies = {key: each for key, each in some.items() if isinstance(each, bytes)}
             context.store.put_many_if_absent(bodies)
-            bodies = {}
-    context.store.put_many_if_absent(bodies)
     return base
+
+
+def _copied(write: Write, name: str) -> str:
+    return f"{write.place}/{LOG_FOLDER}{name}"
+
+
+def placed_checkpoint(
+    table: TableVersion,
+    log: Mapping[str, ObjectInfo],
+    files: LogFiles,
+    scratch: Path,
+    rewrite: Rewrite,
+) -> dict[str, Path]:
+    """Rewrite the checkpoint of a log at a ref into files by name."""
+    read, what = partial(log_body, table, log), f"the Delta log of {table.path!r} at {table.ref!r}"
+    return rewritten_checkpoint(files.checkpoint, read, scratch, rewrite, what)
+
+
+def log_body(table: TableVersion, log: Mapping[str, ObjectInfo], name: str) -> bytes:
+    if name not in log:
+        raise MissingFileError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has no {name!r}, which a checkpoint "
+            "references: restore the file"
+        )
+    return read_body(log[name], table.ref)
 
 
 def entry_bodies(
@@ -81,30 +153,42 @@ def entry_bodies(
     yield from zip(names, bodies, strict=True)
 
 
-def new_entries(context: Context, write: Write, base: BaseTable) -> list[Sequence[Action]]:
-    """Return the actions of each new commit to the copy, with paths of the branch's log."""
-    prefix = f"{write.place}/{LOG_FOLDER}"
-    names = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
-    versions = ((commit_version(name), name) for name in names)
-    new = sorted(name for at, name in versions if at is not None and at > base.files.version)
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """The new files of a copied log, with paths of the branch's log.
+
+    `checkpoint` has the files of the latest checkpoint, by name.
+    """
+
+    entries: Sequence[Sequence[Action]]
+    checkpoint: Mapping[str, Path]
+
+
+def new_log(context: Context, write: Write, base: BaseTable, scratch: Path) -> NewLog:
+    """Return the new commits to a copy, and the files of a new checkpoint."""
+    prefix = _copied(write, "")
+    names = [each.key.removeprefix(prefix) for each in context.store.list(prefix)]
+    log = log_listing((name, name) for name in names)
+    new = [name for at, name in sorted(log.commits.items()) if at > base.files.version]
     bodies = [context.store.get(f"{prefix}{name}") for name in new]
-    return [
-        copied_actions(body, name, base.name_files) for name, body in zip(new, bodies, strict=True)
+    entries = [
+        rewritten_actions(body, name, base.name_files)
+        for name, body in zip(new, bodies, strict=True)
     ]
-
-
-def _to_addresses(
-    snapshot: Snapshot, folder: str, spelled: dict[str, str], files: Sequence[dict[str, Any]]
-) -> None:
-    """Replace relative paths with addresses. A file missing in the tree keeps its path."""
-    places = [place for fields in files for place in relative_places(fields)]
-    names = sorted({each.name for each in places})
-    paths = [folder + each for each in names]
-    column = snapshot.lookup(paths)["address"].to_pylist() if paths else []
-    addresses = dict(zip(names, column, strict=True))
-    for place in places:
-        address = addresses[place.name]
-        if address is not None:
-            absolute = encoded_path(spark_uri(address))
-            spelled[canonical_path(absolute)] = place.text
-            place.replace(absolute)
+    pointer = LAST_CHECKPOINT.removeprefix(LOG_FOLDER)
+    if pointer not in names:
+        return NewLog(entries, {})
+    [last] = decode_actions(context.store.get(f"{prefix}{pointer}"), pointer)
+    base.learn_names()
+    files = rewritten_checkpoint(
+        log.checkpoints[last["version"]],
+        lambda name: context.store.get(f"{prefix}{name}"),
+        scratch,
+        base.name_files,
+        f"the copy of a Delta log in {write.place}",
+    )
+    # Other fields describe the files before their paths were replaced.
+    kept = {name: last[name] for name in ("version", "size", "parts") if name in last}
+    files[pointer] = scratch / pointer
+    files[pointer].write_bytes(json.dumps(kept).encode())
+    return NewLog(entries, files)

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from sparklake.delta_log.actions import Fields, FileKey, adds_in, fields_in, has_any
+from sparklake.delta_log.actions import Fields, FileKey
+from sparklake.delta_log.checkpoints import Part, adds_in, checkpoint_parts, fields_in
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
 from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide
+from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.parquet_files import native_reader
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import read_together
 from sparklake.rows.objects import ObjectInfo, object_info
@@ -99,7 +97,7 @@ class TreeLog:
                 break
             if version in self.checkpoints:
                 names = None if paths is None else paths - decided
-                parts = self._parts_with_files(version)
+                parts = self._parts(version, "add", "sidecar")
                 adds = [(FileKey.of(each), each) for part in parts for each in adds_in(part, names)]
                 return {key: each for key, each in adds if key.path not in decided} | later
             if version not in self.commits:
@@ -118,7 +116,7 @@ class TreeLog:
         for each in range(version, -1, -1):
             try:
                 if each in self.checkpoints:
-                    parts = self._parts_with_files(each, "add.path", "sidecar")
+                    parts = self._parts(each, "add.path", "sidecar")
                     adds = (fields for part in parts for fields in fields_in(part, "add"))
                     return not {name_of(fields["path"]) for fields in adds} <= decided
                 if each not in self.commits:
@@ -133,33 +131,24 @@ class TreeLog:
 
     def checkpoint_state(self, version: int) -> dict[str, Fields]:
         state: dict[str, Fields] = {}
-        for table in self._parts(version):
+        for part in self._parts(version, *_KINDS):
             for kind in _KINDS:
-                state.update((kind, fields) for fields in islice(fields_in(table, kind), 1))
+                state.update((kind, fields) for fields in islice(fields_in(part, kind), 1))
         return state
 
-    def _parts_with_files(self, version: int, *columns: str) -> Iterator[pa.Table]:
-        for table in self._parts(version, *columns):
-            if has_any(table, "sidecar"):
-                raise UnmergeableTableError(f"checkpoint {version} has its files in sidecars")
-            yield table
+    def _parts(self, version: int, *columns: str) -> Iterator[Part]:
+        start = len(self.folder)
+        names = [key[start:].decode() for key in self.checkpoints[version]]
+        try:
+            yield from checkpoint_parts(names, self._log_file, *columns)
+        except CorruptFileError as error:
+            raise UnmergeableTableError(f"checkpoint {version} cannot be read ({error})") from error
 
-    def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
-        for key in self.checkpoints[version]:
-            if key.endswith(b".json"):
-                raise UnmergeableTableError(f"checkpoint {version} has an unsupported format")
-            body = self.body(key)
-            try:
-                file = pq.ParquetFile(native_reader(body))
-                names = [each for each in file.schema_arrow.names if each in _READ]
-                yield file.read(columns=list(columns) or names)
-            except (pa.ArrowException, OSError) as error:
-                raise UnmergeableTableError(
-                    f"checkpoint {version} cannot be read ({error})"
-                ) from error
-
-
-_READ = (*_KINDS, "add", "sidecar")
+    def _log_file(self, name: str) -> bytes:
+        key = self.folder + name.encode()
+        if key not in self.records:
+            raise UnmergeableTableError(f"the log no longer has {name}")
+        return self.body(key)
 
 
 def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:

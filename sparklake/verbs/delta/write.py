@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
@@ -25,7 +27,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_entries
+from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_log
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix
@@ -63,7 +65,9 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 @contextmanager
-def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterator[EditLocation]:
+def _edit(
+    context: Context, branch: str, path: str, *, repeated: bool, history: bool
+) -> Iterator[EditLocation]:
     request = WriteRequest(
         branch=branch,
         path=path,
@@ -73,7 +77,8 @@ def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterat
         partition_by=(),
         options={},
     )
-    with _copied(context, request, open_table_to_write(context, request)) as copy:
+    table = open_table_to_write(context, request)
+    with _copied(context, request, table, history=history) as copy:
         if copy.base.is_new:
             raise InvalidInputError(
                 f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
@@ -95,22 +100,24 @@ class EditLocation(str):
 
 @contextmanager
 def edit_delta(
-    context: Context, branch: str, path: str, once: Once | None = None
+    context: Context, branch: str, path: str, once: Once | None = None, *, history: bool = False
 ) -> Iterator[EditLocation]:
     """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
+
+    The copy has the versions since the latest checkpoint, or with `history` all.
 
     A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
     raises TableChangedError and stages nothing.
     """
     if once is None:
-        with _edit(context, branch, path, repeated=False) as location:
+        with _edit(context, branch, path, repeated=False, history=history) as location:
             yield location
         return
     digest = digest_of("edit_delta", branch, once, {"path": path})
     with once_scope(context, once, digest, RESULT) as scope:
         repeated = scope.earlier is not None
         edited = context if repeated else scope.context
-        with _edit(edited, branch, path, repeated=repeated) as location:
+        with _edit(edited, branch, path, repeated=repeated, history=history) as location:
             yield location
         if not repeated:
             scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
@@ -139,7 +146,9 @@ class _Copy:
 
 
 @contextmanager
-def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
+def _copied(
+    context: Context, request: WriteRequest, table: TableVersion, *, history: bool = False
+) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import check_delta
 
@@ -148,7 +157,8 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
     check_native(context)
     with begun(context, request.branch) as write:
         # An append refers to no existing files.
-        base = copy_log(context, table, write, names_files=request.mode is not WriteMode.APPEND)
+        names_files = request.mode is not WriteMode.APPEND
+        base = copy_log(context, table, write, names_files=names_files, history=history)
         yield _Copy(context, request, write, base)
 
 
@@ -169,13 +179,21 @@ def _check_format(copy: _Copy, table: TableVersion) -> None:
 
 def _stage(copy: _Copy) -> TableWrite:
     context, request, write = copy.context, copy.request, copy.write
-    entries = new_entries(context, write, copy.base)
-    if not entries:
-        return TableWrite(request.path, 0, 0)
-    rows = [_put_entry(copy, at, each) for at, each in enumerate(entries)]
     # Other files, such as those of a RESTORE, are already in the tree.
     existing = set(copy.base.spelled.values())
-    added = (fields for each in entries for fields in fields_of(each, "add", "cdc"))
+    with scratch_folder(disk_root()) as scratch:
+        log = new_log(context, write, copy.base, scratch)
+        if not log.entries:
+            return TableWrite(request.path, 0, 0)
+        rows = [
+            _put_log_file(copy, f"{at}.json", encode_actions(each))
+            for at, each in enumerate(log.entries)
+        ]
+        checkpoint = {
+            name: _put_log_file(copy, name, path.read_bytes())
+            for name, path in log.checkpoint.items()
+        }
+    added = (fields for each in log.entries for fields in fields_of(each, "add", "cdc"))
     places = (place for fields in added for place in relative_places(fields))
     new_names = {each.name for each in places if each.text not in existing}
     names = pa.array(sorted(new_names), pa.string())
@@ -186,14 +204,31 @@ def _stage(copy: _Copy) -> TableWrite:
                 f"{write.place} are missing: check that driver and executors see the same "
                 "storage"
             )
-
+        staged = _StagedLog(log.entries, rows, checkpoint)
         return with_branch_queue(
-            context, request.branch, lambda: _land(context, copy, entries, files, rows)
+            context, request.branch, lambda: _land(context, copy, files, staged)
         )
 
 
-def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
+@dataclass(frozen=True, slots=True)
+class _StagedLog:
+    """New log files as rows of FILE_SCHEMA: of the entries, and of a checkpoint by name."""
+
+    entries: Sequence[Sequence[Action]]
+    rows: Sequence[pa.RecordBatch]
+    checkpoint: Mapping[str, pa.RecordBatch]
+
+    def by_name(self, first: int, *, alone: bool) -> Mapping[str, pa.RecordBatch]:
+        """Return the rows by log name, from a version on.
+
+        The checkpoint describes the log only if no concurrent entries precede the new ones.
+        """
+        entries = {commit_name(first + at): row for at, row in enumerate(self.rows)}
+        return {**entries, **self.checkpoint} if alone else entries
+
+
+def _put_log_file(copy: _Copy, name: str, body: bytes) -> pa.RecordBatch:
+    name = f"{_STAGED_LOG}{name}"
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     mtime = pa.array([time.time_ns() // 1000]).cast(FILE_SCHEMA.field("mtime").type)
@@ -202,13 +237,7 @@ def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatc
 
 
 @restarts()
-def _land(
-    context: Context,
-    copy: _Copy,
-    entries: Sequence[Sequence[Action]],
-    files: pa.Table,
-    logged: Sequence[pa.RecordBatch],
-) -> TableWrite:
+def _land(context: Context, copy: _Copy, files: pa.Table, log: _StagedLog) -> TableWrite:
     """Stage data files and log entries, if the table's state still permits them."""
     request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
@@ -216,14 +245,17 @@ def _land(
     table = open_table(context, request.branch, request.path)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    first = copy.base.files.version + 1 + _landed_meanwhile(copy, entries, table)
+    landed = _landed_meanwhile(copy, log.entries, table)
+    logged = {
+        f"{LOG_FOLDER}{name}": row
+        for name, row in log.by_name(copy.base.files.version + 1 + landed, alone=not landed).items()
+    }
     batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
-    names = [f"{LOG_FOLDER}{commit_name(first + at)}" for at in range(len(entries))]
-    for name, row in zip(names, logged, strict=True):
+    for name, row in logged.items():
         batches.append(staged_rows(row, request.folder, place, pa.array([name])))
     if copy.base.is_new:
         _check_format(copy, table)
-        new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
+        new = pa.concat_arrays([*files["name"].chunks, pa.array([*logged], pa.string())])
         batches.extend(removals(request, table, new))
     return stage_write(
         context, request, copy.write, files=files, batches=batches, expected=expected, fence=fence

@@ -113,7 +113,7 @@ def test_what_is_not_understood_is_refused(repo: Repository, folder: Path) -> No
     with pytest.raises(ObjectNotFoundError, match="which the log of its table references"):
         sides(repo, "left", "main")
     main.delete(f"{LOG}{0:020}.json")
-    main.put(f"{LOG}{2:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", b"{}")
+    main.put(f"{LOG}{2:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", b"{")
     main.commit("a checkpoint of the second form")
-    with pytest.raises(InvalidInputError, match="has an unsupported format"):
+    with pytest.raises(InvalidInputError, match="checkpoint 2 cannot be read"):
         sides(repo, "left", "main")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
+from sparklake.delta_log.file_names import files_of_version, log_listing
 from sparklake.delta_log.rewrite import to_addresses
 from sparklake.errors import (
     CorruptFileError,
@@ -21,8 +22,9 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.testing.folders import memory_folder
-from sparklake.verbs.delta.read import _rewritten
+from sparklake.verbs.delta.table_copy import placed_checkpoint
 from sparklake.verbs.delta.tree_log import TreeLog
+from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import open_table
 from tests.support.delta_desks import WINNERS, names, refused
 from tests.support.table_pairs import Pair, parted, repository
@@ -568,7 +570,7 @@ def test_a_damaged_checkpoint_is_named_by_a_view(
     pair.main.checkpoint()
     path = next(each.path for each in pair.repo.objects("main") if "checkpoint" in each.path)
     pair.repo.branch("main").put(path, damage(pair.repo.read_bytes("main", path)))
-    with pytest.raises(CorruptFileError, match="a checkpoint in the Delta log of 'tables/t'"):
+    with pytest.raises(CorruptFileError, match="in the Delta log of 'tables/t' at 'main' is"):
         pair.repo.view("main", "tables/t", "delta")
 
 
@@ -578,12 +580,11 @@ def test_a_checkpoint_is_not_called_damaged_if_the_tree_cannot_be_read(
     """The errors of a store are OSErrors, as those of pyarrow for damaged footers are."""
     pair.main.checkpoint()
     table = open_table(pair.repo._context, "main", "tables/t")
-    path = next(each.path for each in table.objects if "checkpoint" in each.path)
-    file = folder / "checkpoint"
-    file.write_bytes(pair.repo.read_bytes("main", path))
+    log = dict(log_files(table))
+    files = files_of_version(log_listing((name, name) for name in log))
 
     def unreachable(_: object) -> NoReturn:
         raise StoreUnreachableError("the network is down")
 
     with pytest.raises(StoreUnreachableError):
-        list(_rewritten(table, [file], to_addresses(unreachable)))
+        placed_checkpoint(table, log, files, folder, to_addresses(unreachable))
