@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from sparklake.errors import InvalidInputError
+
 MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 
@@ -55,6 +57,18 @@ FEATURES: Mapping[str, str | None] = {
     "variantType-preview": _LATER,
 }
 """The known features, and why a table with one is not merged, or None if it is."""
+
+
+def check_ordered_by_log(protocol: Mapping[str, Any] | None, table: str) -> None:
+    """Reject a table whose newest commits may be in a catalog only."""
+    names = (protocol or {}).get("writerFeatures") or ()
+    managed = [name for name in names if FEATURES.get(name) is _CATALOG]
+    if managed:
+        raise InvalidInputError(
+            f"{table} has the feature {managed[0]}, so a catalog orders its commits and the log "
+            "may lack the newest: in the catalog, copy it to a path with DEEP CLONE or CTAS, or "
+            "drop the feature, and import that"
+        )
 
 
 def unmergeable_features(protocol: Mapping[str, Any], unused: Container[str] = ()) -> Iterator[str]:

@@ -15,6 +15,8 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.changes import BlockChanges
 
 LOG_FOLDER = "_delta_log/"
+STAGED_COMMITS = f"{LOG_FOLDER}_staged_commits/"
+"""The folder of commits that a catalog accepts. Only catalog-managed tables have one."""
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 
 _FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)

@@ -59,6 +59,7 @@ class Reason(str, Enum):
     TOO_LARGE = "too_large"
     MISSING_OBJECT = "missing_object"
     DUPLICATE_PATH = "duplicate_path"
+    CATALOG_MANAGED = "catalog_managed"
 
 
 class Defect(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.delta_log.file_names import STAGED_COMMITS
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.buffers import Mask
@@ -96,6 +97,8 @@ class _RowEncoder:
         address = rows.column("address")
         most = MAX_KEY_BYTES - len(self.settings.folder.encode())
         fits = pc.less_equal(pc.binary_length(rows.column("path")), most)
+        staged = pc.match_substring(rows.column("path"), STAGED_COMMITS).fill_null(False)
+        plain &= ~staged.to_numpy(zero_copy_only=False)
         plain &= plain_uris(address) & fits.fill_null(False).to_numpy(zero_copy_only=False)
         checksums = _file_checksums(rows, plain & missing)
         is_read = checksums.is_valid().to_numpy(zero_copy_only=False)  # So it is no link.
@@ -158,6 +161,8 @@ class _RowEncoder:
             return Reason.MISSING_PATH, "the row has no path"
         if (problem := _wrong_path(path, self.settings.folder)) is not None:
             return Reason.INVALID_PATH, problem
+        if STAGED_COMMITS in path:
+            return Reason.CATALOG_MANAGED, _CATALOG
         if size is None:
             return Reason.MISSING_SIZE, "the row has no size"
         if size < 0:
@@ -178,6 +183,11 @@ _Wrong = tuple[Reason, str] | None
 _OWN = (
     "the address is in the repository's own storage namespace, which cannot be imported: use "
     "`sparklake cp` to copy an object of a ref to another path"
+)
+_CATALOG = (
+    "a catalog orders the commits of this Delta table (catalogManaged), and its log may lack the "
+    "newest: in the catalog, copy it to a path with DEEP CLONE or CTAS, or drop the feature, and "
+    "import that. Skip such files only after the feature was dropped"
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,14 +20,14 @@ from sparklake.delta_log.file_names import (
     log_key,
     log_listing,
 )
-from sparklake.delta_log.rewrite import Resolve, rewritten_commit, to_addresses
+from sparklake.delta_log.rewrite import Resolve, to_addresses
 from sparklake.delta_log.table_files import data_files, hashes, repeated, unlike
 from sparklake.delta_log.view_log import checkpointed_commit
 from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.table_copy import log_body, placed_checkpoint
+from sparklake.verbs.delta.table_copy import placed_files
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View, view_of
@@ -85,13 +84,9 @@ def _write(
 ) -> None:
     rewrite = to_addresses(_resolver(context, table))
     with scratch_folder(disk_root()) as scratch:
-        checkpoint = placed_checkpoint(table, log, files, scratch, rewrite)
-        bodies: dict[str, Path | bytes] = {
-            name: rewritten_commit(log_body(table, log, name), name, rewrite)
-            for name in files.commits
-        }
-        bodies.setdefault(commit_name(files.version), checkpointed_commit())
-        view.put({f"{LOG_FOLDER}{name}": each for name, each in {**checkpoint, **bodies}.items()})
+        placed = dict(placed_files(table, log, files, scratch, rewrite))
+        placed.setdefault(commit_name(files.version), checkpointed_commit())
+        view.put({f"{LOG_FOLDER}{name}": each for name, each in placed.items()})
 
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:

@@ -6,15 +6,16 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.actions import Action, decode_actions
-from sparklake.delta_log.checkpoints import rewritten_checkpoint
+from sparklake.delta_log.actions import Action, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
+from sparklake.delta_log.features import check_ordered_by_log
 from sparklake.delta_log.file_names import (
     LAST_CHECKPOINT,
     LOG_FOLDER,
@@ -28,7 +29,6 @@ from sparklake.delta_log.rewrite import (
     relative_places,
     restore_relative,
     rewritten_actions,
-    rewritten_commit,
 )
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.ports import Write
@@ -82,11 +82,7 @@ class BaseTable:
 
     def placed(self, scratch: Path) -> Iterator[tuple[str, Path | bytes]]:
         """Yield the log's files with addresses as paths."""
-        yield from placed_checkpoint(
-            self.table, self.log, self.files, scratch, self.place_files
-        ).items()
-        for name, body in entry_bodies(self.log, self.files.commits, self.table.ref):
-            yield name, rewritten_commit(body, name, self.place_files)
+        return placed_files(self.table, self.log, self.files, scratch, self.place_files)
 
     def learn_names(self) -> None:
         if not self.names_files:
@@ -125,16 +121,24 @@ def _copied(write: Write, name: str) -> str:
     return f"{write.place}/{LOG_FOLDER}{name}"
 
 
-def placed_checkpoint(
+def placed_files(
     table: TableVersion,
     log: Mapping[str, ObjectInfo],
     files: LogFiles,
     scratch: Path,
     rewrite: Rewrite,
-) -> dict[str, Path]:
-    """Rewrite the checkpoint of a log at a ref into files by name."""
-    read, what = partial(log_body, table, log), f"the Delta log of {table.path!r} at {table.ref!r}"
-    return rewritten_checkpoint(files.checkpoint, read, scratch, rewrite, what)
+) -> Iterator[tuple[str, Path | bytes]]:
+    """Rewrite the paths in a log's files. Raises InvalidInputError if a catalog orders commits."""
+    what = f"the Delta log of {table.path!r} at {table.ref!r}"
+    read, protocol = lru_cache(1)(partial(log_body, table, log)), None
+    for part in checkpoint_parts(files.checkpoint, read, "protocol"):
+        protocol = next(fields_in(part, "protocol"), protocol)
+    yield from rewritten_checkpoint(files.checkpoint, read, scratch, rewrite, what).items()
+    for name, body in entry_bodies(log, files.commits, table.ref):
+        actions = rewritten_actions(body, name, rewrite)
+        protocol = next(fields_of(actions, "protocol"), protocol)
+        yield name, encode_actions(actions)
+    check_ordered_by_log(protocol, what)
 
 
 def log_body(table: TableVersion, log: Mapping[str, ObjectInfo], name: str) -> bytes:

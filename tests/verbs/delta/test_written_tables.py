@@ -22,7 +22,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.testing.folders import memory_folder
-from sparklake.verbs.delta.table_copy import placed_checkpoint
+from sparklake.verbs.delta.table_copy import placed_files
 from sparklake.verbs.delta.tree_log import TreeLog
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import open_table
@@ -587,4 +587,4 @@ def test_a_checkpoint_is_not_called_damaged_if_the_tree_cannot_be_read(
         raise StoreUnreachableError("the network is down")
 
     with pytest.raises(StoreUnreachableError):
-        placed_checkpoint(table, log, files, folder, to_addresses(unreachable))
+        list(placed_files(table, log, files, folder, to_addresses(unreachable)))
