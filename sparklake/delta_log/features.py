@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparklake.errors import InvalidInputError
@@ -11,7 +11,6 @@ MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 
 _CATALOG = "a catalog orders its commits: copy it into a table by path with DEEP CLONE or CTAS"
-_LATER = "merges do not support it"
 _PREVIEW = "its rules may still change in Delta"
 
 FEATURES: Mapping[str, str | None] = {
@@ -22,11 +21,11 @@ FEATURES: Mapping[str, str | None] = {
     "catalogOwned-preview": _CATALOG,
     "changeDataFeed": None,
     "checkConstraints": None,
-    "checkpointProtection": _LATER,
+    "checkpointProtection": None,
     "clustering": None,
     "collations": _PREVIEW,
     "collations-preview": _PREVIEW,
-    "columnMapping": _LATER,
+    "columnMapping": None,
     "columnMappingUsageTracking": _PREVIEW,
     "coordinatedCommits-preview": _CATALOG,
     "deletionVectors": None,
@@ -34,27 +33,27 @@ FEATURES: Mapping[str, str | None] = {
     "generatedColumns": None,
     "geospatial": _PREVIEW,
     "geospatial-dev": _PREVIEW,
-    "icebergCompatV1": _LATER,
-    "icebergCompatV2": _LATER,
-    "icebergCompatV3": _LATER,
+    "icebergCompatV1": None,
+    "icebergCompatV2": None,
+    "icebergCompatV3": None,
     "icebergWriterCompatV1": _PREVIEW,
-    "identityColumns": _LATER,
-    "inCommitTimestamp": _LATER,
+    "identityColumns": None,
+    "inCommitTimestamp": None,
     "invariants": None,
-    "materializePartitionColumns": _LATER,
+    "materializePartitionColumns": None,
     "redirectReaderWriter-preview": "its files are in another table: merge that one",
     "redirectWriterOnly-preview": "its files are in another table: merge that one",
-    "rowTracking": _LATER,
+    "rowTracking": None,
     "timestampNanos": _PREVIEW,
     "timestampNtz": None,
-    "typeWidening": _LATER,
+    "typeWidening": None,
     "typeWidening-preview": "its type changes refer to versions: drop it, and enable typeWidening",
     "v2Checkpoint": None,
     "vacuumProtocolCheck": None,
-    "variantShredding": _LATER,
-    "variantShredding-preview": _LATER,
-    "variantType": _LATER,
-    "variantType-preview": _LATER,
+    "variantShredding": None,
+    "variantShredding-preview": None,
+    "variantType": None,
+    "variantType-preview": None,
 }
 """The known features, and why a table with one is not merged, or None if it is."""
 
@@ -71,8 +70,8 @@ def check_ordered_by_log(protocol: Mapping[str, Any] | None, table: str) -> None
         )
 
 
-def unmergeable_features(protocol: Mapping[str, Any], unused: Container[str] = ()) -> Iterator[str]:
-    """Yield a description of each feature of a table that merges reject, except unused ones."""
+def unmergeable_features(protocol: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a description of each feature of a table that merges reject."""
     reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
     if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
         yield f"protocol ({reader}, {writer})"
@@ -80,5 +79,5 @@ def unmergeable_features(protocol: Mapping[str, Any], unused: Container[str] = (
         {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     ):
         reason = FEATURES.get(name, "this version of sparklake does not know it")
-        if reason is not None and name not in unused:
+        if reason is not None:
             yield f"{name} ({reason})"

@@ -10,8 +10,8 @@ from campaigns.postgres import SYSTEM_FOLDER
 from sparklake.delta_log.actions import decode_actions
 from sparklake.delta_log.checkpoints import checkpoint_parts, rewritten_checkpoint
 from sparklake.delta_log.delta_commits import UnmergeableTableError
-from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
+from sparklake.delta_log.union.schemas import same_metadata
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
 from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.json_errors import decode_json

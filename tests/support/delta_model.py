@@ -71,7 +71,17 @@ class Table:
 
     def side(self, since: int) -> LogSide:
         commits = tuple(self.commits[since:])
-        return LogSide(commits, self.metadata, PROTOCOL, find_adds=self.adds)
+        (first,) = self.commits[0].fields("metaData")
+        start = {"metaData": first}
+        parent = self.commits[since - 1]
+        return LogSide(
+            commits,
+            self.metadata,
+            PROTOCOL,
+            find_adds=self.adds,
+            start=lambda: start if since == 1 else {},
+            parent=lambda: parent,
+        )
 
     def adds(self, paths: Set[str]) -> dict[FileKey, Mapping[str, Any]]:
         said = {FileKey.of(each): each for commit in self.commits for each in commit.fields("add")}
@@ -161,7 +171,8 @@ def optimize(table: Table) -> None:
 
 
 def add_column(table: Table) -> None:
-    table.commit({"metaData": metadata(column("more", "string"))})
+    wider = metadata(column("more", "string"))["schemaString"]
+    table.commit({"metaData": {**table.metadata, "schemaString": wider}})
 
 
 def set_property(value: str) -> Write:

@@ -26,8 +26,10 @@ class LogSide:
     """A table on one side: its commits since the sides diverged, and its final state.
 
     A side without a log has neither metadata nor protocol. `had_file_beside` refers to the table
-    before the commits, and returns False if unknown. `find_adds` refers to the final state.
-    `deleted_rows` reads deletion vectors, by default only those in the log.
+    before the commits, and returns False if unknown. `find_adds` and `find_domain` refer to the
+    final state. `start` returns the metadata and protocol before the commits, and `parent` the last
+    commit before them, as far as they are known. `deleted_rows` reads deletion vectors, by
+    default only those in the log.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
@@ -36,6 +38,13 @@ class LogSide:
     had_file_beside: HadFile = lambda _: False
     find_adds: FindAdds = lambda _: {}
     deleted_rows: FindRows = inline_rows
+    find_domain: Callable[[str], Mapping[str, Any] | None] = lambda _: None
+    start: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    parent: Callable[[], DeltaCommit | None] = lambda: None
+
+    @property
+    def last_commit(self) -> DeltaCommit | None:
+        return self.commits[-1] if self.commits else self.parent()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from sparklake.delta_log.union.regions import (
     partitions_of,
     region_of,
 )
+from sparklake.delta_log.union.schemas import Metadata, columns_of, mapping_mode
+from sparklake.delta_log.union.settings import with_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def _steps(
     side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
 ) -> list[_SideCommit]:
     """Return the steps of a side. With `by_files`, retained files refine the regions."""
-    regions = [region_of(each, side.metadata) for each in commits]
+    metadata = _metadata_for_predicates(side) if commits else side.metadata
+    regions = [region_of(each, metadata) for each in commits]
     if not any(regions):
         regions = [None] * len(commits)
     elif by_files:
@@ -76,6 +79,19 @@ def _steps(
         if region is not None and region.ends_files:
             removed.update(key.path for key in commit.removes)
     return steps[::-1]
+
+
+def _metadata_for_predicates(side: LogSide) -> Metadata | None:
+    """Return a side's metadata, without columns if the side gave the name of one to another."""
+    if mapping_mode(side.metadata or {}) == "none":
+        return side.metadata
+    known = [side.start().get("metaData"), *(each.last("metaData") for each in side.commits)]
+    names: dict[str, str] = {}
+    for metadata in (*filter(None, known), side.metadata or {}):
+        for name, column in columns_of(metadata).items():
+            if names.setdefault(column["name"].lower(), name) != name:
+                return with_fields(metadata, ())
+    return side.metadata
 
 
 def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:

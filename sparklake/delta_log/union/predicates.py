@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 
-from sparklake.delta_log.union.claims import schema_fields
+from sparklake.delta_log.union.schemas import columns_of
 
 Value: TypeAlias = int | str
 """A number, or a string compared by characters, such as an ISO date."""
@@ -51,7 +51,7 @@ class Predicate:
 
     comparisons: tuple[Comparison, ...]
     types: Mapping[str, tuple[str, str]]
-    """Name and type, by lower-case name, of each column compared like literals."""
+    """Name in files and type, by lower-case name, of each column compared like literals."""
 
     def may_hold(self, add: Mapping[str, Any]) -> bool:
         """Return whether a row of a file may match, by its partition and statistics."""
@@ -163,11 +163,11 @@ class _Parser:
 
 def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return name and type of columns with plain comparison and unambiguous names."""
-    columns = schema_fields(metadata)
-    counts = Counter(each["name"].lower() for each in columns)
+    columns = columns_of(metadata)
+    counts = Counter(each["name"].lower() for each in columns.values())
     return {
-        each["name"].lower(): (each["name"], each["type"])
-        for each in columns
+        each["name"].lower(): (name, each["type"])
+        for name, each in columns.items()
         if each["type"] in ("string", "date", *_NUMBERS)
         and not any(key.startswith("__") for key in each.get("metadata") or ())
         and counts[each["name"].lower()] == 1

@@ -16,7 +16,8 @@ from sparklake.delta_log.delta_commits import (
     still_to_undo,
     undo_origin,
 )
-from sparklake.delta_log.union.claims import check_covers, check_fits, same_metadata
+from sparklake.delta_log.union.claims import check_covers
+from sparklake.delta_log.union.continuation import continued
 from sparklake.delta_log.union.liveness import FileStates, live_after
 from sparklake.delta_log.union.log_sides import (
     FindAdds,
@@ -27,6 +28,7 @@ from sparklake.delta_log.union.log_sides import (
     removal,
 )
 from sparklake.delta_log.union.marked_files import MarkedFiles, VectorChange
+from sparklake.delta_log.union.schemas import ROW_TRACKING, check_fits, same_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def undoing(
     if not targets:
         return UnitedLog([])
     later = commits_but(dest.commits, origins(base.commits))
-    settings = _settings(targets, source, dest, alone=not later and len(targets) == len(undone))
+    alone = not later and len(targets) == len(undone)
+    settings = _settings(targets, base, source, dest, alone=alone)
     every = _net(targets, source.find_adds)
     remarked, net = _split_vectors(every, files)
     changed = [key.path for key in net.added if not files.is_live(key)]
@@ -80,7 +83,7 @@ def undoing(
     marked = MarkedFiles(source, dest, signature)
     vectors = _vector_actions(remarked, marked, changes)
     actions = (info, *settings, *vectors, *_file_actions(net, dest, signature, changes))
-    return UnitedLog([actions], marked.files)
+    return UnitedLog(continued(dest, [actions], signature)[0], marked.files)
 
 
 def _split_vectors(net: _Net, files: FileStates) -> tuple[dict[str, tuple[Fields, Fields]], _Net]:
@@ -119,7 +122,7 @@ def _vector_actions(
 
 
 def _settings(
-    targets: Sequence[DeltaCommit], source: LogSide, dest: LogSide, *, alone: bool
+    targets: Sequence[DeltaCommit], base: LogSide, source: LogSide, dest: LogSide, *, alone: bool
 ) -> list[Action]:
     """Return actions to restore table settings.
 
@@ -127,8 +130,7 @@ def _settings(
     protocol is kept: older writers may not support the current features, and a newer protocol can
     read all earlier contents.
     """
-    kinds = ("metaData", "protocol", "domainMetadata")
-    changed = [kind for kind in kinds if any(each.last(kind) is not None for each in targets)]
+    changed = _changed_kinds(targets, base, source)
     for kind in changed:
         if kind == "domainMetadata" or not alone:
             raise UnmergeableTableError(f"the commits to undo changed the table's {kind}")
@@ -138,6 +140,23 @@ def _settings(
     if same_metadata(source.metadata, dest.metadata):
         return []
     return [{"metaData": source.metadata}]
+
+
+def _changed_kinds(targets: Sequence[DeltaCommit], base: LogSide, source: LogSide) -> list[str]:
+    """Return the kinds of settings changed by commits, except for high-water marks."""
+    previous = base.start().get("metaData") or source.metadata
+    versions = {each.version for each in targets}
+    kinds = set()
+    for commit in base.commits:
+        metadata = commit.last("metaData")
+        if commit.version in versions and not same_metadata(metadata or previous, previous):
+            kinds.add("metaData")
+        previous = metadata or previous
+    for each in targets:
+        domains = {fields.get("domain") for fields in each.fields("domainMetadata")}
+        kinds.update(["protocol"] * (each.last("protocol") is not None))
+        kinds.update(["domainMetadata"] * bool(domains - {ROW_TRACKING}))
+    return sorted(kinds)
 
 
 def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:

@@ -16,11 +16,14 @@ from sparklake.delta_log.delta_commits import (
     standing,
 )
 from sparklake.delta_log.union import claims
+from sparklake.delta_log.union.continuation import check_tracked, continued
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, UnitedLog, commit_info
 from sparklake.delta_log.union.marked_files import MarkedFiles
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
+from sparklake.delta_log.union.schemas import check_fits, same_metadata
+from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
 from sparklake.delta_log.union.undo import undoing
 
 
@@ -45,10 +48,14 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     source_commits = commits_but(done, origins(standing(since, origins(done))))
     if not source_commits:
         return UnitedLog([])
-    dropped = {"commitInfo", *_settled_kinds(base, source, dest, source_commits, dest_commits)}
+    steps = metadata_steps(base, source, dest, source_commits)
+    dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest, source_commits)}
+    _check_settings(base, source, dest, source_commits, dest_commits)
     claims.check_names(base.commits, source.commits, dest.commits, source_commits)
+    check_identity(source, source_commits, dest, dest_commits)
     check_overwrites(source, source_commits, dest, dest_commits)
-    commits = []
+    check_tracked(source, dest, dest_commits)
+    commits: list[tuple[Action, ...]] = []
     versions = {each.version for each in source_commits}
     _find_restated(source, dest, versions, files)
     marked = MarkedFiles(source, dest, signature)
@@ -58,10 +65,14 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
             repeated = marked.in_dest(each)
             files.ours.update(map(FileKey.of, marked.live.values()))
             files.repeat(repeated)
+            step = steps.get(each.version)
+            metadata: list[Action] = [] if step is None else [{"metaData": step}]
             retained = (action for action in repeated.actions if not dropped & action.keys())
-            commits.append((_repeated_info(each, signature), *retained))
+            commits.append((_repeated_info(each, signature), *metadata, *retained))
         files.pass_by(each)
-    return UnitedLog(commits, marked.files)
+    result, row_ids = continued(dest, commits, signature)
+    row_ids.check(source, source_commits)
+    return UnitedLog(result, marked.files)
 
 
 def _find_restated(
@@ -85,53 +96,44 @@ def _find_restated(
         files.before.update(unknown & live.keys())
 
 
-def _settled_kinds(
+def _settled_protocol(
+    base: LogSide, source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit]
+) -> list[str]:
+    """Return whether dest's protocol supersedes source's, and check that it covers its files."""
+    ours, theirs = dest.protocol or {}, source.protocol or {}
+    if _same(ours, base.protocol):
+        claims.check_covers(theirs, ours, "source", "dest")
+        if not _same(theirs, _last(source_commits, "protocol", ours)):
+            raise UnmergeableTableError(OTHER_ORDER)
+        return []
+    if not _same(theirs, base.protocol) and not _same(theirs, ours):
+        raise UnmergeableTableError("both sides changed the table's protocol differently")
+    claims.check_covers(ours, theirs, "dest", "source")
+    return ["protocol"]
+
+
+def _check_settings(
     base: LogSide,
     source: LogSide,
     dest: LogSide,
     source_commits: Sequence[DeltaCommit],
     dest_commits: Sequence[DeltaCommit],
-) -> set[str]:
-    """Return the action kinds superseded by dest's, and check the others."""
-    dropped = set()
-    if _changed("metaData", base.metadata, source.metadata, dest.metadata):
-        dropped.add("metaData")
-    if _changed("protocol", base.protocol, source.protocol, dest.protocol):
-        dropped.add("protocol")
-        claims.check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
-    else:
-        claims.check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
+) -> None:
+    """Reject metadata or a protocol that the other side's changes do not fit."""
+    before, ours, theirs = (each.metadata or {} for each in (base, dest, source))
     if base.metadata is not None:
         if _depend_on_metadata(source_commits):
-            claims.check_fits(base.metadata, dest.metadata or {}, "dest")
+            check_fits(before, ours, "dest")
+            claims.check_domains(before, ours, "dest", source_commits)
         if _depend_on_metadata(dest_commits):
-            claims.check_fits(base.metadata, source.metadata or {}, "source")
-    _check_end(source, dest, source_commits, dropped)
-    return dropped
-
-
-def _check_end(
-    source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit], dropped: Container[str]
-) -> None:
-    """Reject a union of a metadata change on one side and a protocol change on the other."""
-    metadata = (dest if "metaData" in dropped else source).metadata
-    protocol = (dest if "protocol" in dropped else source).protocol
-    pairs = ((each.metadata, each.protocol) for each in (source, dest))
-    if not any(
-        claims.same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs
-    ):
+            check_fits(before, theirs, "source")
+            claims.check_domains(before, theirs, "source", dest_commits)
+    if _same(source.protocol, dest.protocol) or same_metadata(ours, theirs):
+        return
+    other = dest if _same(dest.protocol, base.protocol) else source
+    if not same_metadata(other.metadata, base.metadata):
         raise UnmergeableTableError(
             "one side changed the table's schema or properties, and the other side its protocol"
-        )
-    ends = [
-        "metaData" in dropped
-        or claims.same_metadata(metadata, _last(source_commits, "metaData", dest.metadata)),
-        "protocol" in dropped or _same(protocol, _last(source_commits, "protocol", dest.protocol)),
-    ]
-    if not all(ends):
-        raise UnmergeableTableError(
-            "dest already has some of source's changes to the table's schema, properties or "
-            "protocol, in a different order"
         )
 
 
@@ -139,26 +141,6 @@ def _last(
     commits: Sequence[DeltaCommit], kind: str, before: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
     return next((fields for each in commits[::-1] if (fields := each.last(kind))), before)
-
-
-_NAMES = {"metaData": "schema or properties", "protocol": "protocol"}
-
-
-def _changed(
-    kind: str,
-    base: Mapping[str, Any] | None,
-    source: Mapping[str, Any] | None,
-    dest: Mapping[str, Any] | None,
-) -> bool:
-    """Return whether dest changed the metadata or protocol. Source must make the same change."""
-    same = claims.same_metadata if kind == "metaData" else _same
-    if same(dest, base):
-        return False
-    if not same(source, base) and not same(source, dest):
-        if base is None:
-            raise UnmergeableTableError("the table was created on both sides")
-        raise UnmergeableTableError(f"both sides changed the table's {_NAMES[kind]} differently")
-    return True
 
 
 def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:

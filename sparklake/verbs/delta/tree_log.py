@@ -110,6 +110,22 @@ class TreeLog:
             decided.update(key.path for key in (*commit.adds, *commit.removes))
         return later
 
+    def find_domain(self, name: str) -> Fields | None:
+        """Return the last action on a domain."""
+        for version in range(self.latest, -1, -1):
+            domains: Iterator[Fields]
+            if version in self.checkpoints:
+                parts = self._parts(version, "domainMetadata")
+                domains = (each for part in parts for each in fields_in(part, "domainMetadata"))
+            elif version in self.commits:
+                domains = self.commit(version).fields("domainMetadata")
+            else:
+                raise UnmergeableTableError(f"the log no longer has commit {version}")
+            match = next((each for each in domains if each.get("domain") == name), None)
+            if match is not None or version in self.checkpoints:
+                return match
+        return None
+
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
         """Return whether the log shows a live file beside `paths` at a version."""
         decided = set(paths)
@@ -212,8 +228,16 @@ def _side(log: TreeLog, at: int, shared_state: Callable[[], dict[str, Fields]]) 
         if fields is None:
             raise UnmergeableTableError(f"the log no longer contains the table's {kind}")
         state[kind] = fields
-    before = partial(log.had_file_beside, at - 1)
-    return LogSide(commits, state["metaData"], state["protocol"], before, log.live)
+    return LogSide(
+        commits,
+        state["metaData"],
+        state["protocol"],
+        had_file_beside=partial(log.had_file_beside, at - 1),
+        find_adds=log.live,
+        find_domain=log.find_domain,
+        start=shared_state,
+        parent=partial(log.commit, at - 1) if at else lambda: None,
+    )
 
 
 def _state(logs: Sequence[TreeLog], version: int) -> dict[str, Fields]:

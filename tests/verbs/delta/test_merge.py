@@ -197,7 +197,11 @@ def test_a_column_that_one_side_added(desk: Desk) -> None:
     assert desk.ids("main") == [1, 2, 3, 4]
     desk.change("main", append(5, other=more))
     desk.change("dev", append(6, third=more))
-    with pytest.raises(MergeConflictError, match="schema or properties differently"):
+    desk.repo.merge("dev", "main")
+    assert desk.ids("main") == [1, 2, 3, 4, 5, 6]
+    desk.change("main", append(7, last=more))
+    desk.change("dev", append(8, last=pa.array([1])))
+    with pytest.raises(MergeConflictError, match="both sides added the column 'last' differently"):
         desk.repo.merge("dev", "main")
 
 
