@@ -41,6 +41,10 @@ FEATURES = {
         Features("plain"),
         Features("partitions", partitioned=True),
         Features("change feed", partitioned=True, change_feed=True),
+        Features("vectors", vectors=True),
+        Features("mapping", partitioned=True, mapping=True),
+        Features("row tracking", row_tracking=True),
+        Features("all", partitioned=True, vectors=True, mapping=True, row_tracking=True),
     )
 }
 PAIRS = SIDES * (SIDES - 1)
@@ -243,8 +247,12 @@ def _described(
     columns = dict(base.columns)
     for each in (*source, *dest):
         columns = dict(each.operation.apply(Table(columns, {})).columns)
-    lines = [f"source: {each.operation}" for each in source]
-    lines += [f"dest: {each.operation}" for each in dest]
+    lines = [f"base: {[*base.rows]}"]
+    for side, effects in (("source", source), ("dest", dest)):
+        lines += [
+            f"{side}: {each.operation}, removed {sorted(each.removed)}, added {[*each.added]}"
+            for each in effects
+        ]
     return "\n".join([*lines, compared(Table(columns, rows).contents(), found)])
 
 
