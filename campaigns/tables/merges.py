@@ -259,7 +259,7 @@ def _described(
 _NAMES = (
     (re.compile(r".*cannot be merged: ", re.DOTALL), ""),
     (re.compile(r"\n.*|\. (source-wins|dest-wins|Change one side) .*", re.DOTALL), ""),
-    (re.compile(r"(files|again)[^:]*: .*"), r"\1"),
+    (re.compile(r"(files|again|rows)[^:]*: .*"), r"\1"),
     (re.compile(r"'[^']*'"), "'...'"),
     (re.compile(r"the (rows of|partition|partitions) .*"), r"the \1 ..."),
     (re.compile(r"\d+ partitions"), "partitions"),
