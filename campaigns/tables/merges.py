@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -226,7 +226,9 @@ class Pair:
         """Cherry-pick source's last commit, then merge source."""
         dest, source = self.dest[-1], self.source[-1]
         known = len(self.source[-2].effects)
-        earlier, picked = source.effects[:known], source.effects[known:]
+        earlier = source.effects[:known]
+        gone = frozenset(version for each in earlier for version in each.removed)
+        picked = tuple(replace(each, spared=gone) for each in source.effects[known:])
         branch, base = self.family.branch(dest.ref), self.family.base
         try:
             end = self._merge(source.ref, branch, base, picked, dest.effects, picks=True)

@@ -10,11 +10,15 @@ from campaigns.tables.operations import Operation, Row, Table, Version
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An operation, and the row versions that it removed and added where it ran."""
+    """An operation, and the row versions that it removed and added where it ran.
+
+    An overwrite does not replace `spared` versions, which earlier commits had removed there.
+    """
 
     operation: Operation
     removed: Set[Version]
     added: Mapping[Version, Row]
+    spared: Set[Version] = frozenset()
 
     @staticmethod
     def of(operation: Operation, table: Table) -> Effect:
@@ -36,7 +40,7 @@ class Effect:
         kept = {
             at: row
             for at, row in table.rows.items()
-            if (at not in self.removed if region is None else not region(row))
+            if (at not in self.removed if region is None else at in self.spared or not region(row))
         }
         columns = self.operation.apply(replace(table, rows={})).columns
         return Table(columns, {**kept, **self.added})
