@@ -11,6 +11,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.graveler.times import text_of_second
+from sparklake.stores.objects.local.files import whole_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,12 @@ class HistoryGraph:
         suffix = Path(path).suffix.lower()
         if suffix not in (".svg", ".png"):
             raise InvalidInputError(f"{str(path)!r} must end in .svg or .png")
+        if Path(path).is_symlink() or (Path(path).exists() and not Path(path).is_file()):
+            raise InvalidInputError(f"{str(path)!r} is not a regular file: choose another name")
+        drawing = self._drawn(suffix[1:])
         try:
-            Path(path).write_bytes(self._drawn(suffix[1:]))
+            with whole_file(Path(path)) as part:
+                part.write_bytes(drawing)
         except OSError as error:
             raise InvalidInputError(f"cannot write {str(path)!r}: {error.strerror}") from error
 

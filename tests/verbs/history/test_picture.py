@@ -104,6 +104,11 @@ def test_svg_and_png(small_lake: Lake, folder: Path, tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes().startswith(start)
     with pytest.raises(InvalidInputError, match="cannot write"):
         graph.save(tmp_path / "none" / "h.svg")
+    (tmp_path / "link.svg").symlink_to(tmp_path / "h.png")
+    with pytest.raises(InvalidInputError, match="is not a regular file"):
+        graph.save(tmp_path / "link.svg")
+    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(tmp_path.glob("*.part"))
     assert repo.graph("main").to_png().startswith(b"\x89PNG")
 
 
