@@ -124,6 +124,20 @@ BARE_SCHEME = re.compile(r"[\^(]*(?:file|local|s3a?):/{0,3}")
 FORMATS = {"sparklake/graveler/dumps/lakefs_limits.py", "sparklake/delta_log/paths.py"}
 
 
+def test_only_the_choice_of_kernels_imports_them() -> None:
+    texts_of = {
+        each.relative_to(ROOT).as_posix(): list(texts(each))
+        for each in sorted((ROOT / "sparklake").rglob("*.py"))
+    }
+    importers = [name for name, found in texts_of.items() if any("_kernels" in t for t in found)]
+    importers += [
+        each.relative_to(ROOT).as_posix()
+        for each in sorted((ROOT / "sparklake").rglob("*.py"))
+        if re.search(r"^\s*(from|import) .*\b_kernels\b", each.read_text(encoding="utf-8"), re.M)
+    ]
+    assert importers == ["sparklake/graveler/kernel_choice.py"]
+
+
 @pytest.mark.parametrize("folder", ["campaigns", "benchmarks"])
 def test_programs_beside_the_package_use_nothing_of_the_tests(folder: str) -> None:
     modules = sorted((ROOT / folder).rglob("*.py"))
