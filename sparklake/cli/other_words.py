@@ -51,14 +51,22 @@ _WORDS: dict[str, str | list[str]] = {
 }
 """What stands for the first words of a command line: words of ours, or advice."""
 
+# Options of all commands, which may come before the second word.
+_WITH_VALUE = ("--output", "--engine", "--home", "--dsn", "--result-file")
+
 
 def understood(args: Sequence[str]) -> tuple[list[str], str | None]:
     """Translate a git or lakectl command, or return advice."""
-    second = SCHEME if args[1:] and args[1].startswith(SCHEME) else " ".join(args[1:2])
+    end = 1
+    while end < len(args) and args[end].startswith("-"):
+        end += 2 if args[end] in _WITH_VALUE else 1
+    options, tail = args[1:end], args[end:]
+    second = SCHEME if tail and tail[0].startswith(SCHEME) else " ".join(tail[:1])
     for words in (f"{args[0]} {second}", args[0]) if args else ():
         ours = _WORDS.get(words)
         if isinstance(ours, str):
             return [*args], f"there is no command {words!r}. {ours}."
         if ours is not None:
-            return [*ours, *args[len(words.removesuffix(f" {SCHEME}").split()) :]], None
+            count = len(words.removesuffix(f" {SCHEME}").split())
+            return [*ours, *options, *tail[count - 1 :]], None
     return [*args], None

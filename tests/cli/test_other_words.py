@@ -42,6 +42,8 @@ def test_the_commands_of_lakectl_do_what_ours_do(scene: Scene) -> None:
     ok("tag", "create", scene.uri("v1"), scene.uri("main"))
     for theirs, ours in (
         (["branch", scene.uri()], ["branch", "list", scene.uri()]),
+        (["branch", "--engine", "local", scene.uri()], ["branch", "list", scene.uri()]),
+        (["tag", "--no-pager", scene.uri()], ["tag", "list", scene.uri()]),
         (["tag", scene.uri()], ["tag", "list", scene.uri()]),
         (["fs", "ls", scene.uri("main", "")], ["ls", scene.uri("main", "")]),
         (["fs", "ls", "-r", scene.uri("main", "")], ["ls", "-r", scene.uri("main", "")]),
