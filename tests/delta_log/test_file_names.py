@@ -44,7 +44,16 @@ def test_a_listing_has_whole_checkpoints_alone() -> None:
     parts = [f"{two}.000000000{each}.0000000002.parquet" for each in (1, 2)]
     uuid = "0b1e2bf2-5e25-4d0a-8a6c-bd5ad1ee1bcd"
     second = f"{3:020}.checkpoint.{uuid}.parquet"
-    names = [commit_name(2), f"{one}.parquet", *parts, second, "_last_checkpoint", "2.json"]
+    compacted = f"{1:020}.{2:020}.compacted.json"
+    names = [
+        compacted,
+        commit_name(2),
+        f"{one}.parquet",
+        *parts,
+        second,
+        "_last_checkpoint",
+        "2.json",
+    ]
 
     def listed(names: list[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
         found = log_listing(zip(names, names, strict=True))

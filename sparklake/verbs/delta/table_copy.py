@@ -13,7 +13,7 @@ from typing import Any
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.actions import Action, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.actions import OF_FILES, Action, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
 from sparklake.delta_log.features import check_ordered_by_log
 from sparklake.delta_log.file_names import (
@@ -174,16 +174,16 @@ def new_log(context: Context, write: Write, base: BaseTable, scratch: Path) -> N
     names = [each.key.removeprefix(prefix) for each in context.store.list(prefix)]
     log = log_listing((name, name) for name in names)
     new = [name for at, name in sorted(log.commits.items()) if at > base.files.version]
-    bodies = [context.store.get(f"{prefix}{name}") for name in new]
-    entries = [
-        rewritten_actions(body, name, base.name_files)
-        for name, body in zip(new, bodies, strict=True)
-    ]
+    entries = [decode_actions(context.store.get(f"{prefix}{name}"), name) for name in new]
     pointer = LAST_CHECKPOINT.removeprefix(LOG_FOLDER)
+    # Even an append may remove files, by Delta's auto compaction.
+    if pointer in names or any(True for each in entries for _ in fields_of(each, "remove")):
+        base.learn_names()
+    for each in entries:
+        base.name_files(fields_of(each, *OF_FILES))
     if pointer not in names:
         return NewLog(entries, {})
     [last] = decode_actions(context.store.get(f"{prefix}{pointer}"), pointer)
-    base.learn_names()
     files = rewritten_checkpoint(
         log.checkpoints[last["version"]],
         lambda name: context.store.get(f"{prefix}{name}"),

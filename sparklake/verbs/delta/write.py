@@ -156,7 +156,7 @@ def _copied(
     check_delta(context.runners.session())
     check_native(context)
     with begun(context, request.branch) as write:
-        # An append refers to no existing files.
+        # An append seldom refers to existing files.
         names_files = request.mode is not WriteMode.APPEND
         base = copy_log(context, table, write, names_files=names_files, history=history)
         yield _Copy(context, request, write, base)
@@ -179,8 +179,6 @@ def _check_format(copy: _Copy, table: TableVersion) -> None:
 
 def _stage(copy: _Copy) -> TableWrite:
     context, request, write = copy.context, copy.request, copy.write
-    # Other files, such as those of a RESTORE, are already in the tree.
-    existing = set(copy.base.spelled.values())
     with scratch_folder(disk_root()) as scratch:
         log = new_log(context, write, copy.base, scratch)
         if not log.entries:
@@ -193,6 +191,8 @@ def _stage(copy: _Copy) -> TableWrite:
             name: _put_log_file(copy, name, path.read_bytes())
             for name, path in log.checkpoint.items()
         }
+    # Other files, such as those of a RESTORE, are already in the tree.
+    existing = set(copy.base.spelled.values())
     added = (fields for each in log.entries for fields in fields_of(each, "add", "cdc"))
     places = (place for fields in added for place in relative_places(fields))
     new_names = {each.name for each in places if each.text not in existing}
