@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.engine.base import Work
+from sparklake.errors import StoreError
 from sparklake.graveler.keys import Interval, successor
 from sparklake.rows.records import RECORD_SCHEMA
 
@@ -125,8 +126,14 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 def _write(table: pa.Table, scratch: Path) -> SortedFile:
     path = scratch / f"{uuid.uuid4().hex}.arrow"
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, min(_rows(table, _BATCH_BYTES), _BATCH_ROWS))
+    try:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, min(_rows(table, _BATCH_BYTES), _BATCH_ROWS))
+    except OSError as error:
+        raise StoreError(
+            f"sorting failed in the temporary folder {scratch}: {error}. Free space there, or set "
+            "SPARKLAKE_SCRATCH to a folder on a different disk"
+        ) from error
     step = min(_rows(table, _SAMPLE_BYTES), -(-table.num_rows // _MIN_SAMPLES))
     samples = tuple(_key(table, at) for at in range(0, table.num_rows, step))
     return SortedFile(path, table.nbytes, step, samples, _key(table, -1))

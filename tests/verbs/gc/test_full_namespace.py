@@ -105,6 +105,10 @@ def fill_and_collect(disk: Path, work: Path) -> None:
     (disk / "other").unlink()
     with pytest.raises(StoreError, match=r"gc run.* with --work"):
         repo.collect_garbage(grace=NO_GRACE)
+    os.environ["SPARKLAKE_SCRATCH"] = str(disk)
+    with pytest.raises(StoreError, match=r"No space left.*set SPARKLAKE_SCRATCH"):
+        repo.collect_garbage(grace=NO_GRACE, work=str(work))
+    os.environ["SPARKLAKE_SCRATCH"] = str(work)
     assert repo.collect_garbage(grace=NO_GRACE, work=str(work)).run.objects > 500
     main.put("more", os.urandom(20_000))
     main.commit("there is room again")
