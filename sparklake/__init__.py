@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparklake.branch import Branch as Branch
     from sparklake.config import Engine as Engine
-    from sparklake.errors import ImportErrorsError as ImportErrorsError
+    from sparklake.errors import InvalidImportError as InvalidImportError
     from sparklake.errors import MergeConflictError as MergeConflictError
     from sparklake.errors import SparklakeError as SparklakeError
     from sparklake.frames.tables.spark_sources import missing_files as missing_files
@@ -41,8 +41,8 @@ _MODULES = {
     "CommitSummary": "sparklake.verbs.history.show",
     "DiffRow": "sparklake.rows.diffs",
     "Engine": "sparklake.config",
-    "ImportErrorsError": "sparklake.errors",
     "ImportReport": "sparklake.verbs.imports.import_objects",
+    "InvalidImportError": "sparklake.errors",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merges.preview",

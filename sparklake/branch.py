@@ -409,7 +409,7 @@ class Branch:
         `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
         `content_type`. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
-        them. Invalid rows raise ImportErrorsError, unless skipped.
+        them. Invalid rows raise InvalidImportError, unless skipped.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 

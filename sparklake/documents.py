@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import HookFailedError, ImportErrorsError, MergeConflictError, SparklakeError
+from sparklake.errors import HookFailedError, InvalidImportError, MergeConflictError, SparklakeError
 from sparklake.graveler.times import SECOND
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def import_document(report: ImportReport) -> Document:
     return {**commit_document(report.commit), "objects": report.objects, **_errors_document(report)}
 
 
-def _errors_document(report: ImportReport | ImportErrorsError) -> Document:
+def _errors_document(report: ImportReport | InvalidImportError) -> Document:
     errors: Any = report.errors
     rows = [] if errors is None else errors.slice(0, _IMPORT_ERRORS).to_pylist()
     return {"counts": dict(report.counts), "errors": rows, "errors_to": report.errors_to}
@@ -322,7 +322,7 @@ def error_document(error: SparklakeError) -> Document:
     document = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
         return {**document, "run_id": error.run_id}
-    if isinstance(error, ImportErrorsError):
+    if isinstance(error, InvalidImportError):
         return {**document, **_errors_document(error)}
     if not isinstance(error, MergeConflictError):
         return document

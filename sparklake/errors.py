@@ -110,7 +110,7 @@ class UnsupportedNamesError(InvalidInputError):
         self.count = count
 
 
-class ImportErrorsError(InvalidInputError):
+class InvalidImportError(InvalidInputError):
     """An import with invalid rows. No branch moved.
 
     `counts` has the number of rows per reason. `errors` is an Arrow table of the first rows.

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from unittest.mock import MagicMock
 
-from sparklake.errors import HookFailedError, ImportErrorsError, MergeConflictError, SparklakeError
+from sparklake.errors import HookFailedError, InvalidImportError, MergeConflictError, SparklakeError
 from sparklake.rows.diffs import ThreeWayRow
 
 TEXT = "*"
@@ -31,7 +31,7 @@ def samples(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
 
 def _alternatives(hint: Any) -> Iterator[Any]:
     if hint is SparklakeError:
-        yield from (hint(""), HookFailedError(""), ImportErrorsError(""))
+        yield from (hint(""), HookFailedError(""), InvalidImportError(""))
         yield MergeConflictError("", [_sample(ThreeWayRow, ())])
     else:
         yield from (_sample(each, ()) for each in _members(hint))

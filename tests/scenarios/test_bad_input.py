@@ -16,7 +16,7 @@ from sparklake.errors import (
     AmbiguousRefError,
     DirtyBranchError,
     ImmutableRefError,
-    ImportErrorsError,
+    InvalidImportError,
     InvalidInputError,
     InvalidKeyError,
     InvalidNameError,
@@ -415,7 +415,7 @@ KEYS: list[Case] = [
     ("import NUL", InvalidKeyError, "no NUL", load("source", prefix="a\0b")),
     ("import above", InvalidKeyError, "leave the store's root", load("source", prefix="../x")),
     ("import root", InvalidKeyError, "leave the store's root", load("source", prefix="/x")),
-    ("import long", ImportErrorsError, "at most 1024", load("source", prefix="x" * 1022)),
+    ("import long", InvalidImportError, "at most 1024", load("source", prefix="x" * 1022)),
 ]
 
 OBJECTS: list[Case] = [

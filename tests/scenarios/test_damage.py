@@ -19,7 +19,7 @@ from campaigns.postgres import fresh_database, public_folder
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
     CorruptFileError,
-    ImportErrorsError,
+    InvalidImportError,
     InvalidKeyError,
     MissingFileError,
     RefStoreUnavailableError,
@@ -384,7 +384,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(
             yield each
 
     monkeypatch.setattr(LocalStore, "scan_columns", vanishing)
-    with refused(small_lake, ImportErrorsError, "1 missing_object.*source/b does not exist"):
+    with refused(small_lake, InvalidImportError, "1 missing_object.*source/b does not exist"):
         repo.branch("main").import_objects(str(source), "in")
     monkeypatch.undo()
     repo.branch("main").import_objects(str(source), "in")
@@ -394,7 +394,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(
 def test_a_file_whose_name_is_not_text(small_lake: Lake, repo: Repository, folder: Path) -> None:
     source = source_of(folder, ["a"])
     (source / os.fsdecode(b"\xff")).write_bytes(b"")
-    with refused(small_lake, ImportErrorsError, "1 invalid_path.*not UTF-8; rename") as raised:
+    with refused(small_lake, InvalidImportError, "1 invalid_path.*not UTF-8; rename") as raised:
         repo.branch("main").import_objects(str(source), "in")
     assert raised.value.errors["path"].to_pylist() == ["in/\\xff"]  # type: ignore[attr-defined]
 

@@ -15,7 +15,7 @@ from pyarrow import csv, parquet
 from sparklake import Branch, Lake, MergeConflictError, Repository
 from sparklake.cli.text import date
 from sparklake.documents import commit_document, object_document
-from sparklake.errors import ImportErrorsError, InvalidRowsError
+from sparklake.errors import InvalidImportError, InvalidRowsError
 from sparklake.fs.listing import file_info
 from sparklake.graveler.entries import Entry, record_entry
 from sparklake.graveler.times import FIRST_SECOND, LAST_MICROSECOND, LAST_SECOND, SECOND
@@ -104,7 +104,7 @@ def test_a_time_that_no_record_holds_is_refused(
     with pytest.raises(InvalidRowsError, match=r"mtime of 'bad' is outside the years 1 to 9999"):
         main.stage(table)
     assert list(repo.objects("main$")) == []
-    with pytest.raises(ImportErrorsError) as raised:
+    with pytest.raises(InvalidImportError) as raised:
         main.import_objects(table)
     assert raised.value.counts == {"invalid_mtime": 1}
     assert list(repo.objects("main")) == []

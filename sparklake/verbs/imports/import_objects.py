@@ -19,7 +19,7 @@ from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.engine.sort import sliced
 from sparklake.errors import (
-    ImportErrorsError,
+    InvalidImportError,
     InvalidInputError,
     NoChangesError,
     StoreUnreachableError,
@@ -294,7 +294,7 @@ def _write(
 
 def _refusal(
     opened: OpenSource, result: _ImportResult, settings: ImportTaskSettings
-) -> ImportErrorsError:
+) -> InvalidImportError:
     counts = ", ".join(f"{count:,} {name}" for name, count in result.by_reason.items())
     first = "; ".join(
         f"{(each.path or each.address or '')[:_SHOWN_LETTERS]!r}: {each.message}"
@@ -305,7 +305,7 @@ def _refusal(
         if settings.errors_to
         else "set errors_to to write all of them to a table"
     )
-    return ImportErrorsError(
+    return InvalidImportError(
         f"nothing was imported from {opened.name}: some rows are invalid: {counts}. The "
         f"first: {first}. Correct these rows, or skip them; {whole}",
         result.by_reason,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
+from sparklake import Branch, ImportReport, InvalidImportError, Repository, S3Inventory
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment, s3_server
 from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
@@ -82,7 +82,7 @@ def frame(spark: SparkSession, rows: Rows) -> DataFrame:
     return spark.createDataFrame(maps, schema).select(*names).repartition(5)
 
 
-def errors_of(found: ImportReport | ImportErrorsError) -> Rows:
+def errors_of(found: ImportReport | InvalidImportError) -> Rows:
     return in_order(found.errors)
 
 
@@ -106,7 +106,7 @@ def test_rows_of_a_dataframe(
         main = repo.branch("main")
         said: list[Any] = []
         said.append(said_of(main.import_objects(given(GOOD), "in")))
-        with pytest.raises(ImportErrorsError) as raised:
+        with pytest.raises(InvalidImportError) as raised:
             main.import_objects(given(GOOD + BAD), "in", mode="add")
         said.append((raised.value.counts, errors_of(raised.value)))
         assert main.state.commit_id == repo.resolve("main").id

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake import Branch, Repository
-from sparklake.errors import ImportErrorsError, PurgeBlockedError
+from sparklake.errors import InvalidImportError, PurgeBlockedError
 from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.imports import IMPORT_SCHEMA
@@ -147,7 +147,7 @@ def test_an_address_in_the_namespace_is_refused_in_either_form(
     inside = repo.info.storage_namespace.removeprefix("file://") + "/data/x"
     for scheme in ("file", "local"):
         row = {"path": "k", "size": 1, "checksum": "c", "address": f"{scheme}://{inside}"}
-        with pytest.raises(ImportErrorsError, match="1 own_namespace"):
+        with pytest.raises(InvalidImportError, match="1 own_namespace"):
             main.import_objects(pa.Table.from_pylist([row], schema=IMPORT_SCHEMA))
 
 

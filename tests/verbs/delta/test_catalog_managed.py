@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.errors import ImportErrorsError, InvalidInputError
+from sparklake.errors import InvalidImportError, InvalidInputError
 from tests.support.table_pairs import Pair, parted, repository
 from tests.support.written_tables import add
 
@@ -38,7 +38,7 @@ def test_an_import_with_commits_for_a_catalog_is_rejected(folder: Path) -> None:
     (log / "_staged_commits").mkdir(parents=True)
     for name in ("0.json", "_staged_commits/1.0b1e2bf2-5e25-4d0a-8a6c-bd5ad1ee1bcd.json"):
         (log / name).write_bytes(b"{}")
-    with pytest.raises(ImportErrorsError, match=r"catalogManaged.*DEEP CLONE or CTAS"):
+    with pytest.raises(InvalidImportError, match=r"catalogManaged.*DEEP CLONE or CTAS"):
         main.import_objects(str(folder / "source"))
     assert not main.is_dirty
     report = main.import_objects(str(folder / "source"), on_error="skip")

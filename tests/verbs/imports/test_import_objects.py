@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklake import Branch, ImportErrorsError, Lake, Repository
+from sparklake import Branch, InvalidImportError, Lake, Repository
 from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRowsError, NoChangesError
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import StoredFolder
@@ -183,11 +183,11 @@ def test_rows_with_defects(given_specs: list[dict[str, Any]], mode: str, prefix:
         tree, lost = expected_tree(good, now=10**9)
         errors = bad + lost
         if errors:
-            with refused(lake, ImportErrorsError, "nothing was imported from rows") as raised:
+            with refused(lake, InvalidImportError, "nothing was imported from rows") as raised:
                 main.import_objects(table(rows), prefix, mode=mode)
             assert Counter(reasons(raised.value)) == errors
         if not good:
-            with refused(lake, ImportErrorsError if errors else InvalidInputError, "nothing was"):
+            with refused(lake, InvalidImportError if errors else InvalidInputError, "nothing was"):
                 main.import_objects(table(rows), prefix, mode=mode, on_error="skip")
             return
         done = main.import_objects(table(rows), prefix, mode=mode, on_error="skip")
@@ -291,7 +291,7 @@ def test_the_table_of_errors(main: Branch, small_lake: Lake, folder: Path) -> No
         with refused(small_lake, InvalidInputError, "overlaps the storage namespace"):
             main.import_objects(rows, errors_to=str(place))
     with pytest.raises(
-        ImportErrorsError, match=r"1 invalid_size, 1 missing_path.*all of them are in"
+        InvalidImportError, match=r"1 invalid_size, 1 missing_path.*all of them are in"
     ):
         main.import_objects(rows, errors_to=str(folder / "errors"))
     (file,) = (folder / "errors").glob("*.parquet")
@@ -368,7 +368,7 @@ def test_an_address_in_the_namespace_by_a_link(
     main: Branch, repo: Repository, small_lake: Lake, folder: Path
 ) -> None:
     (folder / "link").symlink_to(namespace_of(repo))
-    with refused(small_lake, ImportErrorsError, "1 own_namespace"):
+    with refused(small_lake, InvalidImportError, "1 own_namespace"):
         main.import_objects(table([row("a", address=f"file://{folder}/link/data/x")]))
     other = small_lake.create_repository("other", str(folder / "namespace-2"))
     inside = other.branch("main").put("k", b"k").address

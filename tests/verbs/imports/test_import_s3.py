@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from sparklake import Branch, ImportErrorsError, Lake, Repository, S3Inventory
+from sparklake import Branch, InvalidImportError, Lake, Repository, S3Inventory
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.testing.s3_server import aws_client, fresh_bucket
 from tests.support.inventories import KEYS, TIME, put_inventory
@@ -117,7 +117,7 @@ def test_an_inventory_of_the_own_namespace(
 ) -> None:
     uri = put_inventory(client, bucket, "Parquet")
     own = small_lake.create_repository("own", f"s3://{bucket}/raw")
-    with pytest.raises(ImportErrorsError) as raised:
+    with pytest.raises(InvalidImportError) as raised:
         own.branch("main").import_objects(S3Inventory(uri))
     assert raised.value.counts == {"own_namespace": 4}
 
