@@ -5,7 +5,6 @@
 #                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
 #                                  crashes, races of processes, notebooks, more random cases
-#   make test-all [ARGS=]          run the tests of both in one run, as CI does
 #   make test-fast                 run the tests of `make test` that start no JVM
 #   make test-slow                 run very many random cases, including a million merges;
 #                                  SPARKLAKE_TRIPLES, _SCHEDULES and _KERNEL_CASES set how many,
@@ -29,7 +28,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-all test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow kernels release bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -71,10 +70,6 @@ test: setup-tests
 
 test-system: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),2) $(together) $(report) -m "system and not exhaustive" $(ARGS)
-
-# One run of both: servers, JVMs and processes start once.
-test-all: setup-tests
-	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) $(report) -m "not exhaustive" $(ARGS)
 
 test-fast: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) -m "not spark and not system and not exhaustive" $(ARGS)
