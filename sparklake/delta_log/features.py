@@ -40,7 +40,7 @@ FEATURES: Mapping[str, str | None] = {
     "identityColumns": None,
     "inCommitTimestamp": None,
     "invariants": None,
-    "materializePartitionColumns": None,
+    "materializePartitionColumns": _PREVIEW,
     "redirectReaderWriter-preview": "its files are in another table: merge that one",
     "redirectWriterOnly-preview": "its files are in another table: merge that one",
     "rowTracking": None,

@@ -38,7 +38,6 @@ _STRICT = (
     "delta.appendOnly",
     "delta.enableChangeDataFeed",
     "delta.enableIcebergCompat",
-    "delta.enableMaterializePartitionColumns",
 )
 """Prefixes of restrictive properties, which the other side's files may violate."""
 

@@ -157,7 +157,7 @@ def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
 
 
 def _repeated_info(commit: DeltaCommit, signature: UnionSignature) -> Action:
-    names = ("operationMetrics", "isBlindAppend")
+    names = ("operationMetrics", "isBlindAppend", "tags")
     more = {name: commit.info[name] for name in names if name in commit.info}
     more[ORIGIN] = commit.origin
     if commit.undone:

@@ -97,17 +97,19 @@ def test_columns_are_renamed_dropped_and_added_beside_writes(lake: Lake) -> None
     lake.repo.merge("dev", "main")
     rows = [(1, "x", None), (2, "x", None), (3, "cc", 30)]
     assert lake.values("SELECT id, c, a FROM {t} ORDER BY id") == rows
-    lake.write("main", "UPDATE {t} SET a = 5 WHERE c = 'x'", "INSERT INTO {t} VALUES (4, 'd', 4)")
-    rows = [(1, "x", 5), (2, "x", 5), (3, "cc", 30), (4, "d", 4)]
+    lake.write("main", "UPDATE {t} SET a = 5 WHERE c = 'x'")
+    rows = [(1, "x", 5), (2, "x", 5), (3, "cc", 30)]
     assert lake.values("SELECT id, c, a FROM {t} ORDER BY id") == rows
-    # The other way round, and back.
-    lake.repo.merge("main", "dev")
-    lake.write("dev", "ALTER TABLE {t} RENAME COLUMN c TO e")
-    lake.write("main", "DELETE FROM {t} WHERE id < 3")
+
+
+def test_a_renamed_column_beside_a_delete_is_merged_and_reverted(lake: Lake) -> None:
+    lake.create("id int, a string", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')", **MAPPED)
+    lake.write("dev", "ALTER TABLE {t} RENAME COLUMN a TO b")
+    lake.write("main", "DELETE FROM {t} WHERE id = 1")
     lake.repo.merge("dev", "main")
-    assert lake.values("SELECT id, e FROM {t} ORDER BY id") == [(3, "cc"), (4, "d")]
+    assert lake.values("SELECT id, b FROM {t}") == [(2, "b")]
     lake.repo.branch("main").revert("main", parent_number=1)
-    assert lake.rows("SELECT * FROM {t}")[0].asDict().keys() == {"id", "c", "a"}
+    assert lake.values("SELECT id, a FROM {t}") == [(2, "b")]
     lake.check_history()
 
 
