@@ -11,7 +11,11 @@ import pytest
 
 from sparklake.delta_log import vectors
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.delta_commits import UnmergeableTableError, parse_commit
+from sparklake.delta_log.delta_commits import (
+    OverlappingRowsError,
+    UnmergeableTableError,
+    parse_commit,
+)
 from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.marked_tables import FILES, MarkedTable, write, written
@@ -150,3 +154,96 @@ def test_commits_are_undone_after_later_ones(writes: tuple[str, ...], strict: bo
                 # Rows of a rewritten file are in another one, and the undo is refused.
                 table = check(table.at(at), table.at(at - 1), table, expected, outcomes, strict)
     assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
+
+
+# --- single cases ---------------------------------------------------------------------------------
+
+
+def one_file(**stats: str) -> MarkedTable:
+    """Return a table of one file of eight rows, in which a commit deleted the rows 1 and 2."""
+    table = MarkedTable.of_files(1, 8)
+    table.commit(*table.remark("first-0", {1, 2}))
+    return table
+
+
+def marked(table: MarkedTable, *deleted: int) -> MarkedTable:
+    branch = table.branch(f"{table.name}{len(table.commits)}")
+    branch.commit(*branch.remark("first-0", {*deleted}))
+    return branch
+
+
+def test_a_conflict_has_the_file_and_the_positions() -> None:
+    base = one_file()
+    with pytest.raises(OverlappingRowsError) as raised:
+        merged(base, marked(base, 1, 2, 4, 5), marked(base, *range(1, 8)))
+    assert raised.value.rows == {"first-0": [4, 5]}
+    assert str(raised.value).endswith("the same rows: first-0 at positions 4, 5")
+
+
+def test_a_row_that_was_deleted_again_does_not_come_back() -> None:
+    base = one_file()
+    undone, before = base.at(1), base.at(0)
+    later = marked(base, 1, 2, 6)
+    assert merged(undone, before, later).live["first-0"].deleted == {6}
+    again = marked(marked(later, 2, 6), 1, 2, 6)
+    with pytest.raises(UnmergeableTableError, match="restored, or their file removed, since"):
+        merged(undone, before, again)
+    # Neither does it by a commit of source that restores it.
+    source = marked(base, 2)
+    assert merged(base, source, marked(base, 1, 2, 6)).live["first-0"].deleted == {2, 6}
+    with pytest.raises(UnmergeableTableError, match="restored, or their file removed, since"):
+        merged(base, source, marked(marked(base, 2), 1, 2))
+    with pytest.raises(OverlappingRowsError):
+        merged(base, source, marked(base, 2))
+
+
+def test_a_file_that_one_side_rewrote_and_the_other_marked() -> None:
+    base = one_file()
+    rewritten = base.branch("rewritten")
+    rewritten.rewrite(Random(1))
+    for words, sides in {
+        "dest deleted, updated or restored rows: first-0": (rewritten, marked(base, 1, 2, 3)),
+        "dest removed, rewrote or never had: first-0": (marked(base, 1, 2, 3), rewritten),
+    }.items():
+        with pytest.raises(UnmergeableTableError, match=words):
+            merged(base, *sides)
+    # The vectors are different files, but have the same rows.
+    source, dest = marked(marked(base, 1, 2, 3), 1, 2, 3, 4), marked(base, 1, 2, 4)
+    dest = merged(source.at(2), source.at(2), dest)
+    picked = merged(base, source.at(2), dest)
+    assert picked.live["first-0"].deleted == {1, 2, 3, 4}
+
+
+def stats_of(table: MarkedTable) -> str:
+    stats: str = table.live["first-0"].fields["stats"]
+    return stats.replace(" ", "")
+
+
+def test_statistics_keep_their_digits_and_bounds_hold_for_restored_rows() -> None:
+    base = one_file()
+    digits = '{"numRecords":8,"max":1234567890123456789.1,"bounds":[0,3,4,5,7],"tightBounds":true}'
+    dest = base.branch("dest")
+    removal, addition = dest.remark("first-0", {1, 2, 6})
+    dest.commit(removal, {"add": {**addition["add"], "stats": digits}})
+    assert stats_of(merged(base, marked(base, 1, 2, 3), dest)) == digits.replace("true", "false")
+    # The maximum may be that of a restored row. Before the undone commit, it was among the live.
+    before = stats_of(base.at(0)).replace("true", "false")
+    assert stats_of(merged(base.at(1), base.at(0), dest)) == before
+    # Neither side has bounds of the rows that are now live.
+    source = base.branch("source")
+    source.commit(*source.remark("first-0", {2, 5}, tight=True))
+    dest = base.branch("dest")
+    dest.commit(*dest.remark("first-0", {1, 6}, tight=True))
+    assert stats_of(merged(base, source, dest)) == '{"numRecords":8,"tightBounds":false}'
+
+
+def test_a_file_without_a_row_count_is_refused() -> None:
+    base = MarkedTable.of_files(1, 8)
+    removal, addition = base.remark("first-0", {1})
+    source, dest = base.branch("source"), marked(base, 2)
+    source.commit(removal, addition)
+    for table in (source, dest):
+        (file,) = table.live.values()
+        del file.fields["stats"]
+    with pytest.raises(UnmergeableTableError, match=r"no matching row count.*first-0"):
+        merged(base, source, dest)

@@ -94,7 +94,10 @@ class MarkedTable:
             rows = frozenset(deleted_rows(fields).tolist())
             stats = json.loads(fields["stats"])
             assert stats["numRecords"] == len(self.contents[path])
-            assert not (rows and stats["tightBounds"])
+            live = {*range(stats["numRecords"])} - rows
+            assert live <= {*stats.get("bounds", live)}
+            if stats["tightBounds"]:
+                assert live == {*stats["bounds"]}
             self.live[path] = Marked(fields, rows)
         self.commits.append(commit)
 
@@ -108,14 +111,18 @@ class MarkedTable:
     def new_file(self, rows: Sequence[str], name: str = "") -> Action:
         path = name or f"{self.name}-{len(self.commits)}-{len(self.contents)}"
         self.contents[path] = list(rows)
-        stats = json.dumps({"numRecords": len(rows), "tightBounds": True})
+        stats = _stats(len(rows), set())
         fields = {"path": path, "partitionValues": {"p": "0"}, "size": 1, "stats": stats}
         return {"add": {**fields, "dataChange": True}}
 
-    def remark(self, path: str, deleted: Set[int]) -> tuple[Action, Action]:
-        """Return the actions of a new vector, in a file as Delta writes it."""
+    def remark(self, path: str, deleted: Set[int], tight: bool = False) -> tuple[Action, Action]:
+        """Return the actions of a new vector, in a file as Delta writes it.
+
+        With `tight`, the statistics are computed again, from the remaining rows.
+        """
         file = self.live[path]
-        fields = {**file.fields, "stats": _loose(file.fields), "dataChange": True}
+        stats = _stats(len(self.contents[path]), deleted) if tight else _loose(file.fields)
+        fields = {**file.fields, "stats": stats, "dataChange": True}
         fields.pop("deletionVector", None)
         if deleted:
             fields["deletionVector"] = _written(positions(*deleted))
@@ -128,7 +135,8 @@ class MarkedTable:
         for path in random.sample(sorted(choices), min(len(choices), random.choice([1, 1, 2]))):
             alive = self._alive(path, self.live[path])
             rows = random.sample(alive, random.randint(1, max(1, len(alive) // 2)))
-            actions += self.remark(path, self.live[path].deleted | set(rows))
+            deleted = self.live[path].deleted | set(rows)
+            actions += self.remark(path, deleted, tight=random.random() < 0.3)
             images += [f"{self.contents[path][at]}'{self.name}" for at in rows]
         if updates and images:
             actions.append(self.new_file(images))
@@ -160,12 +168,18 @@ class MarkedTable:
         if marked:
             path = random.choice(marked)
             deleted = self.live[path].deleted
-            self.commit(*self.remark(path, deleted - {min(deleted)}))
+            self.commit(*self.remark(path, deleted - {min(deleted)}, tight=True))
 
 
 def removed(fields: Mapping[str, Any]) -> Action:
     names = ("path", "partitionValues", "size", "deletionVector")
     return {"remove": {name: fields[name] for name in names if name in fields}}
+
+
+def _stats(count: int, deleted: Set[int]) -> str:
+    """Return exact statistics. The positions of the rows stand for their bounds."""
+    live = [at for at in range(count) if at not in deleted]
+    return json.dumps({"numRecords": count, "bounds": live, "tightBounds": True})
 
 
 def _loose(fields: Mapping[str, Any]) -> str:

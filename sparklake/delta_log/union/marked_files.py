@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from sparklake.delta_log.actions import Action, Fields, FileKey, fields_of
@@ -18,6 +18,7 @@ from sparklake.delta_log.delta_commits import (
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, removal
 from sparklake.delta_log.vectors import new_vectors
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.vectors.bitmaps import Positions
 from sparklake.vectors.unite import VectorOverlap, unite_vectors
 
@@ -30,6 +31,11 @@ class VectorChange:
     after: Fields
     live: Fields
     data_change: bool
+
+
+class _Result(NamedTuple):
+    rows: Positions
+    stats: str
 
 
 @dataclass(slots=True)
@@ -99,36 +105,37 @@ class MarkedFiles:
 
         Raises OverlappingRowsError if both sides changed a row.
         """
-        results, overlaps = list[Positions](), dict[str, Positions]()
+        results, overlaps = list[_Result](), dict[str, list[int]]()
         for each in changes:
             path = FileKey.of(each.live).path
             before, after = map(self.source.deleted_rows, (each.before, each.after))
-            union = unite_vectors(before, after, self._deleted_rows(each.live))
+            live = self._deleted_rows(each.live)
+            union = unite_vectors(before, after, live)
             if isinstance(union, VectorOverlap):
-                overlaps[path] = union.rows
+                overlaps[path] = union.rows.tolist()
                 continue
             self._check_restored(path, np.setdiff1d(before, after, assume_unique=True))
-            results.append(union.rows)
+            descriptions = [(each.live, live), (each.after, after), (each.before, before)]
+            results.append(_Result(union.rows, _loose_stats(descriptions, union.rows)))
         if overlaps:
-            raise OverlappingRowsError({path: rows.tolist() for path, rows in overlaps.items()})
-        descriptors, files = new_vectors(results)
+            raise OverlappingRowsError(overlaps)
+        descriptors, files = new_vectors([each.rows for each in results])
         self.files.update(files)
         return [
-            self._actions(change, descriptor, rows)
-            for change, descriptor, rows in zip(changes, descriptors, results, strict=True)
+            self._actions(change, descriptor, result)
+            for change, descriptor, result in zip(changes, descriptors, results, strict=True)
         ]
 
     def _actions(
-        self, change: VectorChange, descriptor: Mapping[str, Any] | None, rows: Positions
+        self, change: VectorChange, descriptor: Mapping[str, Any] | None, result: _Result
     ) -> tuple[Action, Action]:
         fields = {name: each for name, each in change.live.items() if name != "deletionVector"}
-        fields["stats"] = _loose_stats((change.live, change.after), rows)
-        fields["dataChange"] = change.data_change
+        fields |= {"stats": result.stats, "dataChange": change.data_change}
         if descriptor is not None:
             fields["deletionVector"] = descriptor
         key = FileKey.of(fields)
         self.live[key.path] = fields
-        self._rows[key] = rows
+        self._rows[key] = result.rows
         return removal(change.live, self.signature, change.data_change), {"add": fields}
 
     def _deleted_rows(self, live: Fields) -> Positions:
@@ -171,17 +178,35 @@ def _by_path(commit: DeltaCommit, kind: str) -> Iterator[tuple[str, Fields]]:
     return ((FileKey.of(fields).path, fields) for fields in commit.fields(kind))
 
 
-def _loose_stats(descriptions: Sequence[Fields], rows: Positions) -> str:
-    """Return a file's statistics for any vector: bounds need not be those of live rows."""
-    for each in descriptions:
+def _loose_stats(descriptions: Sequence[tuple[Fields, Positions]], rows: Positions) -> str:
+    """Return statistics for a file without the deleted `rows`.
+
+    Bounds may omit rows that were deleted when they were computed. So they are those of a
+    description without a row that is now live, or are left out.
+    """
+    plain = ""
+    for fields, deleted in descriptions:
         try:
-            stats = json.loads(each.get("stats") or "{}")
-        except ValueError:
+            stats = _decode(fields.get("stats") or "{}")
+            count = int(bytes(stats["numRecords"]))
+        except (*BAD_JSON, KeyError, ValueError):
             continue
-        count = stats.get("numRecords") if isinstance(stats, dict) else None
-        if isinstance(count, int) and (not len(rows) or int(rows[-1]) < count):
-            return json.dumps({**stats, "tightBounds": False}, separators=(",", ":"))
-    raise UnmergeableTableError(
-        "the log has no matching row count, which deletion vectors require",
-        [FileKey.of(descriptions[0]).path],
-    )
+        if len(rows) and int(rows[-1]) >= count:
+            continue
+        if not len(np.setdiff1d(deleted, rows, assume_unique=True)):
+            return _encode({**stats, "tightBounds": False})
+        plain = plain or _encode({"numRecords": count, "tightBounds": False})
+    if not plain:
+        raise UnmergeableTableError(
+            "the log has no matching row count, which deletion vectors require",
+            [FileKey.of(descriptions[0][0]).path],
+        )
+    return plain
+
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""Values stay as they are written: a decimal may be no float."""
+
+
+def _encode(stats: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(stats).decode()
