@@ -327,7 +327,28 @@ def error_document(error: SparklakeError) -> Document:
     if not isinstance(error, MergeConflictError):
         return document
     rows: Iterable[Any] = error.conflicts
-    return {**document, "count": error.count, "conflicts": [conflict_document(row) for row in rows]}
+    overlaps: Iterable[Any] = error.overlaps
+    return {
+        **document,
+        "count": error.count,
+        "conflicts": [conflict_document(row) for row in rows],
+        "overlaps": [
+            {
+                "table": each.table,
+                "path": each.file.path,
+                "count": each.count,
+                "positions": list(each.positions),
+            }
+            for each in overlaps
+        ],
+        **({"rows": _plain_rows(error.rows)} if error.rows else {}),
+    }
+
+
+def _plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """Convert rows to JSON. Values without a JSON form, such as dates, are texts."""
+    plain: list[Document] = json.loads(json.dumps([*rows], default=str))
+    return plain
 
 
 def json_object(document: Document) -> str:

@@ -7,7 +7,7 @@ failed, on what, and what to do next.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sparklake._html import html_table
 from sparklake.visible import visible_line, visible_text
@@ -402,16 +402,26 @@ _SHOWN_FIELDS = {
 class MergeConflictError(SparklakeError):
     """Keys changed by both sides of a merge. Nothing was published.
 
-    `conflicts` lists the first ones in key order. `count` is the total.
+    `conflicts` lists the first ones in key order. `count` is the total. `overlaps` are the rows of
+    Delta tables that both sides deleted or updated: table, file, positions and count.
+    `Repository.overlapping_rows` reads them; `rows` has those that a command shows.
     """
 
     kind = "merge_conflict"
     exit_code = 3
 
-    def __init__(self, message: str, conflicts: Sequence[object] = (), count: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        conflicts: Sequence[object] = (),
+        count: int = 0,
+        overlaps: Sequence[object] = (),
+    ) -> None:
         super().__init__(message)
         self.conflicts = list(conflicts)
         self.count = count
+        self.overlaps = list(overlaps)
+        self.rows: list[Mapping[str, Any]] = []
 
     def _repr_html_(self) -> str:
         rows = (

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any, Literal, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, cast, overload
 
 from sparklake.branch import Branch
-from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.errors import InvalidInputError, MergeConflictError, RefNotFoundError
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.verbs.base.arguments import GRACE
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.ranges import MetaRange
     from sparklake.rows.diffs import DiffRow, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
+    from sparklake.rows.overlaps import RowOverlap
     from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.base.snapshot import Snapshot
@@ -564,6 +565,24 @@ class Repository:
             paths=paths,
         )
         return merge(self._context, source, dest, options)
+
+    def overlapping_rows(
+        self, error: MergeConflictError, limit: int = 100
+    ) -> list[Mapping[str, Any]]:
+        """Return the first rows of Delta tables that both sides of a merge deleted or updated.
+
+        Each has `table`, `path` and `position` in the file, and the `row` as it was before both
+        changes, with the file's column names and without partition columns. Only the row groups
+        of these rows are read.
+
+        Raises:
+            CorruptFileError: A file is not Parquet.
+            MissingFileError: A file was deleted outside the lake.
+        """
+        from sparklake.verbs.delta.overlaps import overlapping_rows
+
+        overlaps = cast("list[RowOverlap]", error.overlaps)
+        return list(overlapping_rows(overlaps, limit))
 
     # --- registers --------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparklake.cli.output import Output
@@ -24,6 +25,17 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str
         out.note(one_line(reason))
     if count > len(rows):
         out.note(f"... and {count - len(rows):,} more; {rest}")
+
+
+def print_rows(out: Output, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows that both sides changed, each as JSON, with its file and position."""
+    columns = {
+        "file": lambda row: one_line(row["path"]),
+        "position": lambda row: f"{row['position']:,}",
+        "row": lambda row: one_line(json.dumps(row["row"], default=str, ensure_ascii=False)),
+    }
+    if rows:
+        out.table([dict(each) for each in rows], columns)
 
 
 def side_lines(document: Document) -> Iterator[str]:

@@ -15,7 +15,7 @@ from sparklake.cli.commit_text import (
     print_commits,
     subject,
 )
-from sparklake.cli.conflict_text import print_conflicts
+from sparklake.cli.conflict_text import print_conflicts, print_rows
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
@@ -28,6 +28,7 @@ from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
+    from sparklake.repository import Repository
     from sparklake.verbs.merges.preview import MergePreview
 
 
@@ -74,6 +75,7 @@ class DecisionArguments:
     rule: options.RuleOption = None
     no_delta: options.NoDeltaOption = False
     no_schema_check: options.NoSchemaCheckOption = False
+    show_rows: options.ShowRowsOption = False
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
         names = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
@@ -136,7 +138,8 @@ def merge(
             print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
         note_staged(invocation, source, done="merged")
         return
-    with shown_conflicts(invocation.out, rest), invocation.out.working("merging"):
+    rows_of = repository if decisions.show_rows else None
+    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working("merging"):
         commit = invocation.run(
             repository.merge,
             source_uri.ref,
@@ -177,13 +180,19 @@ def merge_base(
 
 
 @contextmanager
-def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Print the conflicts of a failed verb. `rest` describes how to list the others."""
+def shown_conflicts(out: Output, rest: str, show_rows: Repository | None = None) -> Iterator[None]:
+    """Print the conflicts of a failed verb, and rows that both sides changed in a repository.
+
+    `rest` describes how to list the others.
+    """
     try:
         yield
     except MergeConflictError as error:
+        if show_rows is not None:
+            error.rows = show_rows.overlapping_rows(error)
         if not out.is_json:
             print_conflicts(out, error.conflicts, error.count, rest)
+            print_rows(out, error.rows)
         raise
 
 
@@ -240,11 +249,13 @@ def _replay(
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
         same_repository(target, each)
-    branch = invocation.repository(target.repository).branch(target.ref)
+    repository = invocation.repository(target.repository)
+    branch = repository.branch(target.ref)
+    rows_of = repository if decisions.show_rows else None
     picked = "the state before the commit" if doing == "reverting" else "the picked commit"
     decisions.note_sides(invocation.out, picked, uri)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(invocation.out, rest), invocation.out.working(doing):
+    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         commits = invocation.run(
             verb,
@@ -271,10 +282,12 @@ def rebase(
 ) -> None:
     """Replay a branch's commits onto a ref, atomically."""
     target, to = ref_uri(uri), ref_uri(onto)
-    branch = invocation.repository(same_repository(target, to)).branch(target.ref)
+    repository = invocation.repository(same_repository(target, to))
+    branch = repository.branch(target.ref)
+    rows_of = repository if decisions.show_rows else None
     decisions.note_sides(invocation.out, uri, onto)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(invocation.out, rest), invocation.out.working("rebasing"):
+    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working("rebasing"):
         commits = invocation.run(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
         )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparklake.delta_log.vectors import new_vectors
+from sparklake.vectors.bitmaps import positions
 from tests.cli.running import Scene, ok, run, said
 from tests.support.written_tables import Action, add, created, remove
 
@@ -69,3 +72,28 @@ def test_other_types_on_both_sides_stop_a_merge(scene: Scene) -> None:
     assert said("merge", dev, main, "--dry-run", "--no-schema-check")["unresolved"] == 0
     ok("merge", dev, main, "--no-schema-check")
     assert "tables/t/dev.parquet" in scene.paths("main")
+
+
+def test_rows_that_both_sides_deleted_are_shown(scene: Scene) -> None:
+    ([vector], _) = new_vectors([positions(1)])
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": [10, 11], "day": [date(2026, 1, 1)] * 2}), sink)
+    ok("put", "-", scene.uri("main", "tables/t/a"), stdin=sink.getvalue())
+    stats = {"stats": '{"numRecords":2}'}
+    scene.commit("main", commit(0, *created("t"), add("a", **stats)))
+    dev, main = scene.branch("dev"), scene.uri("main")
+    for branch in ("main", "dev"):
+        info = {"commitInfo": {"operation": "DELETE", "timestamp": branch}}
+        marked = add("a", deletionVector=vector, **stats)
+        scene.commit(branch, commit(1, info, remove("a"), marked))
+    plain = run("merge", dev, main)
+    assert plain.code == 3
+    assert "the same rows: a at position 1" in plain.err
+    assert "2026-01-01" not in plain.out.decode() + plain.err
+    row = {"id": 11, "day": "2026-01-01"}
+    for verb in (("merge", dev, main), ("cherry-pick", main, dev)):
+        shown = run(*verb, "--show-rows")
+        assert shown.code == 3
+        assert json.dumps(row) in shown.out.decode()
+        (found,) = run("--output", "json", *verb, "--show-rows").json["rows"]
+        assert found == {"table": "tables/t", "path": "tables/t/a", "position": 1, "row": row}

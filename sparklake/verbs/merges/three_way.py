@@ -40,6 +40,7 @@ from sparklake.verbs.delta.merged_log import (
     union_labels,
     union_records,
 )
+from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
@@ -226,7 +227,10 @@ def _conflict_error(
     # The reason of a schema says what to do.
     hints = f". {hint}" if outcome.left_count or refused else ""
     return errors.MergeConflictError(
-        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}", rows, total
+        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}",
+        rows,
+        total,
+        row_overlaps(context, sides.dest, refused),
     )
 
 
