@@ -69,6 +69,10 @@ class Choices:
             for at in range(self.random.randint(1, most))
         )
 
+    def _rows_by_id(self) -> tuple[NewRow, ...]:
+        """Return rows with different ids, as a MERGE requires."""
+        return tuple({each.id: each for each in self.rows(3)}.values())
+
     def where(self, table: Table) -> Condition:
         """Return a condition that usually holds for few rows."""
         choice, random = self.random.random(), self.random
@@ -103,7 +107,7 @@ class Choices:
         yield 4, lambda: Insert(number, self.rows(4), random.randint(1, 2))
         yield 4, lambda: Delete(number, self.where(table))
         yield 4, lambda: Update(number, self.where(table), part, column)
-        yield 3, lambda: Merge(number, self.rows(3), random.random() < 0.3)
+        yield 3, lambda: Merge(number, self._rows_by_id(), random.random() < 0.3)
         yield 1, lambda: Overwrite(number, self.rows(4), random.randint(1, 2))
         yield 2, lambda: self._replace(table)
         yield 2, lambda: Optimize(number)
