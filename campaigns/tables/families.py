@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from campaigns.tables.choices import Choices, Features
 from campaigns.tables.log_reader import Contents, WrongTableError
-from campaigns.tables.operations import EMPTY, Operation, OverwritePartitions, Table
+from campaigns.tables.operations import EMPTY, Operation, OverwritePartitions, Table, Write
 from campaigns.tables.serial import Effect
 from campaigns.tables.trees import PATH, compared, read_table
 from sparklake import Branch, Repository
@@ -92,10 +92,7 @@ class Family:
     def _create(self) -> None:
         features, main = self.features, self.repo.branch("main")
         first = self.choices.base()
-        rows = self.spark.sql(first.statement(EMPTY, features.partitioned).partition(") ")[2])
-        parts = ["p"] if features.partitioned else []
-        options: dict[str, Any] = features.properties
-        main.write(rows, PATH, format="delta", partition_by=parts, **options)
+        self._write(main, replace(first.write(EMPTY), options=features.properties))
         main.commit("created the table")
         table = first.apply(EMPTY)
         self.base_operations = [(first, EMPTY)]
@@ -111,15 +108,22 @@ class Family:
 
         With `by_spark`, Spark first reads the table as it was.
         """
-        table, effects = state.table, list(state.effects)
-        with branch.edit_delta(PATH) as place:
-            if by_spark:
-                self.check_by_spark(place, table)
-            for _ in range(self.choices.random.choice((1, 1, 2))):
-                operation = self.choices.operation(table)
-                run(self.spark, place, operation, table, self.features.partitioned)
-                effects.append(Effect.of(operation, table))
-                table = operation.apply(table)
+        table, effects, random = state.table, list(state.effects), self.choices.random
+        operation, count = self.choices.operation(table), random.choice((1, 1, 2))
+        write = operation.write(table)
+        if write is not None and count == 1 and not by_spark and random.random() < 0.5:
+            self._write(branch, write)
+            effects.append(Effect.of(operation, table))
+            table = operation.apply(table)
+        else:
+            with branch.edit_delta(PATH) as place:
+                if by_spark:
+                    self.check_by_spark(place, table)
+                for number in range(count):
+                    operation = self.choices.operation(table) if number else operation
+                    run(self.spark, place, operation, table, self.features.partitioned)
+                    effects.append(Effect.of(operation, table))
+                    table = operation.apply(table)
         try:
             branch.commit(", ".join(type(each.operation).__name__ for each in effects))
         except NoChangesError:
@@ -127,6 +131,13 @@ class Family:
         ref = branch.head.id
         self.check(ref, table.contents())
         return State(ref, tuple(effects), table)
+
+    def _write(self, branch: Branch, write: Write) -> None:
+        """Write to the table by `branch.write`."""
+        parts = ["p"] if self.features.partitioned else []
+        options: dict[str, Any] = {**write.options}
+        rows = self.spark.sql(write.query)
+        branch.write(rows, PATH, format="delta", mode=write.mode, partition_by=parts, **options)
 
     def branch(self, ref: str) -> Branch:
         return self.repo.create_branch(f"work-{next(self.numbers)}", ref)

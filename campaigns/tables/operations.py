@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 Value: TypeAlias = int | str | None
@@ -70,6 +70,15 @@ class NewRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Write:
+    """The query, mode and options of a write of a DataFrame."""
+
+    query: str
+    mode: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Operation(ABC):
     """An operation with a unique number, which it writes into its rows."""
 
@@ -82,6 +91,10 @@ class Operation(ABC):
     @abstractmethod
     def statement(self, table: Table, is_partitioned: bool) -> str:
         """Return the SQL of the operation. `{table}` stands for the table's place."""
+
+    def write(self, table: Table) -> Write | None:
+        """Return the operation as a write of a DataFrame, if it is one."""
+        return None
 
     def region(self) -> Region | None:
         """Return the rows that an overwrite replaces, or None for other operations."""
@@ -131,6 +144,9 @@ class Insert(Operation):
 
     def apply(self, table: Table) -> Table:
         return self._with(table, self.rows, table.rows)
+
+    def write(self, table: Table) -> Write:
+        return Write(self._query(table, self.rows, self.files), "append")
 
     def statement(self, table: Table, is_partitioned: bool) -> str:
         query = self._query(table, self.rows, self.files)
@@ -215,6 +231,10 @@ class Overwrite(Operation):
     files: int
     where: Condition | None = None
 
+    def write(self, table: Table) -> Write:
+        options = {"replaceWhere": self.where.sql()} if self.where else {}
+        return Write(self._query(table, self.rows, self.files), "overwrite", options)
+
     def region(self) -> Region | None:
         return (lambda _: True) if self.where is None else self.where.holds
 
@@ -237,6 +257,9 @@ class OverwritePartitions(Operation):
 
     rows: tuple[NewRow, ...]
     files: int
+
+    def write(self, table: Table) -> Write:
+        return Write(self._query(table, self.rows, self.files), "overwrite-partitions")
 
     def region(self) -> Region | None:
         parts = {each.part for each in self.rows}
