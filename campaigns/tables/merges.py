@@ -9,7 +9,6 @@ order of both sides' operations, or the merge is refused with its reason.
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -301,12 +300,24 @@ def main() -> None:
     options = parse_options("Merge random histories of a Delta table.", 600)
     with memory_folder() as folder, small_session(folder) as spark:
         figures, made = campaign(options, spark, folder)
-    for title, counts in (("Checks", made.counts), ("Refusals", made.reasons)):
-        print(f"| {title} | rounds |\n| --- | ---: |")
-        for name, number in sorted(counts.items()):
-            print(f"| {name} | {number} |")
-    sys.stdout.flush()
-    report("Merges of tables", options, figures, f"python -m {MODULE}")
+    try:
+        report("Merges of tables", options, figures, f"python -m {MODULE}")
+    finally:
+        _report_counts(made, options.table)
+
+
+def _report_counts(made: Campaign, file: Path | None) -> None:
+    """Print the checks and the reasons of refusals, and append them to a file if requested."""
+    lines = []
+    for title, counts in (("checks", made.counts), ("reasons of refusals", made.reasons)):
+        lines += [f"| {title} | rounds |", "| --- | ---: |"]
+        lines += [f"| {name} | {number} |" for name, number in sorted(counts.items())]
+        lines.append("")
+    text = "\n".join(lines)
+    print(text)
+    if file is not None:
+        with file.open("a", encoding="utf-8") as out:
+            out.write(f"\n{text}")
 
 
 if __name__ == "__main__":
