@@ -216,6 +216,17 @@ def test_a_new_column_beside_another_change_is_added_to_it() -> None:
     assert metadata["configuration"]["delta.isolationLevel"] == "Serializable"
 
 
+@pytest.mark.parametrize("replaced", [table(column("a", 3)), table(B)])
+def test_a_replaced_table_has_no_column_for_rows_of_the_other_side(replaced: Fields) -> None:
+    parameters = {"mode": '"Overwrite"', "partitionBy": "[]"}
+    info = {"commitInfo": {"operation": "WRITE", "operationParameters": parameters}}
+    overwrite = [info, settings(replaced), remove("old"), add("only")]
+    words = "overwrote rows and dropped or changed the column 'a'"
+    refused(MAPPED, [overwrite], [NEW], words)
+    refused(MAPPED, [NEW], [overwrite], words)
+    assert union(MAPPED, [overwrite], [[{"txn": {"appId": "x", "version": 1}}]])
+
+
 def test_the_maximum_of_column_ids_never_sinks() -> None:
     dropped = table(A, B, **{"columnMapping.maxColumnId": "9"})
     (made,) = union(MAPPED, [[settings(dropped)]], [[settings(RENAMED)]])

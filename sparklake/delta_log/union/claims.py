@@ -8,6 +8,7 @@ from typing import Any
 
 from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
 from sparklake.delta_log.features import unmergeable_features
+from sparklake.delta_log.union.regions import added_rows, region_of
 from sparklake.delta_log.union.schemas import ROW_TRACKING, columns_of, is_enabled, schema_fields
 
 _NAMED = {
@@ -50,6 +51,26 @@ def check_domains(
                 f"{changer} dropped the column {old[name]['name']!r}, and the other side changed a "
                 "domain that refers to it"
             )
+
+
+def check_replaced(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    changer: str,
+    own: Iterable[DeltaCommit],
+    others: Iterable[DeltaCommit],
+) -> None:
+    """Reject dropped columns of a side that overwrote rows, beside rows of the other side.
+
+    The new rows stay, so they come after the overwrite, but then they had none of these columns.
+    """
+    old, new = columns_of(before), columns_of(after)
+    lost = [each for name, each in old.items() if each["type"] != new.get(name, {}).get("type")]
+    if lost and any(region_of(each, after) for each in own) and any(map(added_rows, others)):
+        raise UnmergeableTableError(
+            f"{changer} overwrote rows and dropped or changed the column {lost[0]['name']!r}, and "
+            "the other side wrote rows with it"
+        )
 
 
 def _latest(

@@ -125,9 +125,11 @@ def _check_settings(
         if _depend_on_metadata(source_commits):
             check_fits(before, ours, "dest")
             claims.check_domains(before, ours, "dest", source_commits)
+            claims.check_replaced(before, ours, "dest", dest_commits, source_commits)
         if _depend_on_metadata(dest_commits):
             check_fits(before, theirs, "source")
             claims.check_domains(before, theirs, "source", dest_commits)
+            claims.check_replaced(before, theirs, "source", source_commits, dest_commits)
     if _same(source.protocol, dest.protocol) or same_metadata(ours, theirs):
         return
     other = dest if _same(dest.protocol, base.protocol) else source
