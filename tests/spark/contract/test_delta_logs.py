@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sparklake import Repository
+from sparklake.verbs.delta import write as delta_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,3 +53,28 @@ def test_an_append_that_compacts_the_table(spark: SparkSession, repo: Repository
     rows = repo.read("main", TABLE)
     assert sorted(row["id"] for row in rows.collect()) == [0, 1, 2]
     assert len(rows.inputFiles()) < 3
+
+
+def test_a_checkpoint_after_a_concurrent_append_is_dropped(
+    spark: SparkSession, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both copies have a checkpoint of version 2, but only one is of the branch's version 2."""
+    main, stage = repo.branch("main"), delta_writes._stage
+
+    def append(number: int, **options: str) -> None:
+        main.write(spark.range(number, number + 1, 1, 1), TABLE, "delta", "append", **options)
+
+    def stage_later(copy: Any) -> Any:
+        monkeypatch.setattr(delta_writes, "_stage", stage)
+        append(2)
+        return stage(copy)
+
+    append(0, **{"delta.checkpointInterval": "2"})
+    append(1)
+    monkeypatch.setattr(delta_writes, "_stage", stage_later)
+    append(3)
+    log = [each.path for each in repo.objects("main", f"{TABLE}/_delta_log/")]
+    assert [each for each in log if "checkpoint.parquet" in each] == [
+        f"{TABLE}/_delta_log/{2:020}.checkpoint.parquet"
+    ]
+    assert sorted(row["id"] for row in repo.read("main", TABLE).collect()) == [0, 1, 2, 3]

@@ -1,0 +1,80 @@
+"""A Delta table of each feature is imported, read, edited, written, compared and exported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import Repository
+from tests.support.delta_features import DELTA_FEATURES
+from tests.support.spark import IS_3
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/t"
+QUICK = ["v2"]
+"""The others are for `make test-system`, because a table takes many seconds."""
+
+
+def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["name"]) for row in rows.select("id", "name").collect())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.system)
+        for name, feature in DELTA_FEATURES.items()
+        if feature.on_spark_3 or not IS_3
+    ],
+)
+def test_what_users_do_with_a_table(
+    name: str, spark: SparkSession, repo: Repository, tmp_path: Path
+) -> None:
+    feature, place = DELTA_FEATURES[name], tmp_path / "elsewhere"
+    for each in feature.statements:
+        spark.sql(each.format(t=f"delta.`{place}`", o=f"delta.`{place}-origin`"))
+    main = repo.branch("main")
+    main.import_objects(str(place), TABLE)
+    rows = ids_of(spark.read.format("delta").load(str(place)))
+    assert ids_of(repo.read("main", TABLE)) == rows
+
+    with main.edit_delta(TABLE) as location:
+        for each in (
+            "DELETE FROM {t} WHERE id = 3",
+            "UPDATE {t} SET name = 'new' WHERE id IN (4, 6)",
+            *feature.later,
+        ):
+            spark.sql(each.format(t=f"delta.`{location}`"))
+    row = spark.sql(f"SELECT CAST(100 AS BIGINT) id, 'hundred' name{feature.values}")
+    main.write(row, TABLE, "delta", mode="append")
+    replaced = spark.sql(f"SELECT CAST(8 AS BIGINT) id, 'eight' name{feature.values}")
+    main.write(replaced, TABLE, "delta", mode="overwrite", replaceWhere="id = 8")
+    main.commit("changed")
+    changes = {4: "new", 6: "new", 8: "eight", 100: "hundred"}
+    expected = sorted({**dict(rows), **changes}.items())
+    expected.remove((3, "n3"))
+    assert ids_of(repo.read("main", TABLE)) == expected
+    if feature.label != DELTA_FEATURES["mapping"].label:  # Its schema differs between the refs.
+        counts = repo.diff_table("main~1", "main", TABLE, ["id"]).counts()
+        assert (counts.added, counts.removed, counts.changed) == (1, 1, 3)
+
+    features, properties = described(spark, str(place))
+    assert described(spark, repo.view("main", TABLE)) == (features, properties)
+    repo.collect_garbage(grace=timedelta(0))
+    repo.export("main", str(tmp_path / "exported"))
+    exported = str(tmp_path / "exported" / TABLE)
+    assert ids_of(spark.read.format("delta").load(exported)) == expected
+
+
+def described(spark: SparkSession, place: str) -> tuple[list[str], dict[str, str]]:
+    """Return a table's features, and the properties that do not depend on its columns."""
+    [row] = spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()
+    properties = {key: text for key, text in row["properties"].items() if "maxColumnId" not in key}
+    return sorted(row["tableFeatures"]), properties

@@ -1,0 +1,112 @@
+"""Delta's features as tests and the documentation know them: what users do with each table.
+
+Each table has rows of the ids 0 to 9 in two files, and the columns `id` and `name`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparklake.delta_log.features import FEATURES
+
+_COLUMNS = "id BIGINT, name STRING"
+_INSERTS = ("INSERT INTO {t} (id, name) SELECT id, concat('n', id) FROM range(0, 10, 1, 2)",)
+_DELETE = "DELETE FROM {t} WHERE id = 9"
+_VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature: statements that create a table of it, and its name in a table's protocol.
+
+    `{t}` in statements is the table, `{o}` another one. `later` are statements of an edit, and
+    `values` more columns of the rows that are written after it.
+    """
+
+    label: str
+    protocol: str | None
+    columns: str = _COLUMNS
+    clause: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
+    inserts: tuple[str, ...] = _INSERTS
+    more: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    values: str = ""
+    is_clone: bool = False
+    on_spark_3: bool = True
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        pairs = ", ".join(f"'{name}' = '{value}'" for name, value in self.properties.items())
+        properties = f"TBLPROPERTIES ({pairs})" if pairs else ""
+        create = f"CREATE TABLE {{t}} ({self.columns}) USING delta {self.clause} {properties}"
+        statements = (create, *self.inserts, *self.more)
+        if not self.is_clone:
+            return statements
+        clone = "CREATE TABLE {t} SHALLOW CLONE {o}"
+        return (*(each.replace("{t}", "{o}") for each in statements), clone)
+
+    @property
+    def row(self) -> str:
+        """The row of the matrix in docs/tables.md."""
+        merges = "yes" if self.protocol is None or FEATURES[self.protocol] is None else "conflict"
+        line = "3.5, 4" if self.on_spark_3 else "4"
+        return f"| {self.label} | {line} | yes | yes | yes | yes | yes | {merges} |"
+
+
+def _checkpoints(policy: str) -> dict[str, str]:
+    return {"delta.checkpointPolicy": policy, "delta.checkpointInterval": "2", **_VECTORS}
+
+
+DELTA_FEATURES = {
+    "vectors": Feature("deletion vectors", "deletionVectors", properties=_VECTORS, more=(_DELETE,)),
+    "clone": Feature(
+        "files and vectors of another table (shallow clones)",
+        "deletionVectors",
+        properties=_VECTORS,
+        more=(_DELETE,),
+        is_clone=True,
+    ),
+    "v2": Feature(
+        "V2 checkpoints with sidecars",
+        "v2Checkpoint",
+        properties=_checkpoints("v2"),
+        more=(_DELETE,),
+    ),
+    "mapping": Feature(
+        "column mapping, renamed and dropped columns",
+        "columnMapping",
+        columns=f"{_COLUMNS}, old INT, gone INT",
+        clause="PARTITIONED BY (old)",
+        properties={"delta.columnMapping.mode": "name"},
+        more=("ALTER TABLE {t} RENAME COLUMN old TO new", "ALTER TABLE {t} DROP COLUMN gone"),
+        later=("ALTER TABLE {t} RENAME COLUMN new TO newer",),
+        values=", 0 AS newer",
+    ),
+    "row-tracking": Feature(
+        "row tracking", "rowTracking", properties={"delta.enableRowTracking": "true"}
+    ),
+    "widening": Feature(
+        "type widening",
+        "typeWidening",
+        columns="id INT, name STRING",
+        properties={"delta.enableTypeWidening": "true"},
+        more=("ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",),
+        on_spark_3=False,
+    ),
+    "variant": Feature(
+        "variants",
+        "variantType",
+        columns=f"{_COLUMNS}, v VARIANT",
+        more=("UPDATE {t} SET v = parse_json('{{\"a\": 1}}')",),
+        on_spark_3=False,
+    ),
+    "clustering": Feature(
+        "liquid clustering", "clustering", clause="CLUSTER BY (id)", later=("OPTIMIZE {t}",)
+    ),
+}
+
+
+def matrix() -> list[str]:
+    """Return the rows of the matrix in docs/tables.md."""
+    return [each.row for each in DELTA_FEATURES.values()]
