@@ -241,6 +241,7 @@ def table_diff_document(diff: TableDiff) -> Document:
             for each in diff.schema_changes
         ],
         "files": {"left": len(diff.left_files), "right": len(diff.right_files)},
+        "bytes": diff.bytes,
     }
 
 
@@ -273,6 +274,7 @@ def preview_document(preview: MergePreview) -> Document:
         "unresolved": preview.unresolved,
         "merged_tables": list(preview.merged_tables),
         "table_winners": dict(preview.table_winners),
+        "row_merges": {name: asdict(each) for name, each in preview.row_merges.items()},
         "dropped_commits": {name: asdict(each) for name, each in preview.dropped_commits.items()},
         "conflicts": [conflict_document(row) for row in preview.conflicts],
         "cost": explanation_document(preview.cost),

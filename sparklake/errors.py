@@ -404,7 +404,9 @@ class MergeConflictError(SparklakeError):
 
     `conflicts` lists the first ones in key order. `count` is the total. `overlaps` are the rows of
     Delta tables that both sides deleted or updated: table, file, positions and count.
-    `Repository.overlapping_rows` reads them; `rows` has those that a command shows.
+    `Repository.overlapping_rows` reads them; `rows` has those that a command shows. After merges of
+    rows, `conflict_rows` is a DataFrame of the rows in conflict, else None: `table`, `key` as JSON,
+    `column` (null for a whole row), and `base`, `source` and `dest` as JSON.
     """
 
     kind = "merge_conflict"
@@ -416,12 +418,14 @@ class MergeConflictError(SparklakeError):
         conflicts: Sequence[object] = (),
         count: int = 0,
         overlaps: Sequence[object] = (),
+        conflict_rows: Any = None,
     ) -> None:
         super().__init__(message)
         self.conflicts = list(conflicts)
         self.count = count
         self.overlaps = list(overlaps)
         self.rows: list[Mapping[str, Any]] = []
+        self.conflict_rows = conflict_rows
 
     def _repr_html_(self) -> str:
         rows = (

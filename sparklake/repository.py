@@ -520,6 +520,29 @@ class Repository:
         )
         return preview_merge(self._context, source, dest, options)
 
+    def merge_conflicts(
+        self, source: str, dest: str, path: str, strategy: StrategyLike = "rows()"
+    ) -> DataFrame:
+        """Return the rows of a table that a merge of rows leaves in conflict.
+
+        The columns are `key` (a struct), `column` (null for a whole row), and `base`, `source` and
+        `dest` as JSON. Only files that changed since the merge base are read, when the DataFrame
+        is. Nothing is merged.
+
+        Raises:
+            InvalidInputError: The table has no such key, or its settings cannot be merged.
+        """
+        from sparklake.strategies.choosing import parse_strategy
+        from sparklake.strategies.row_strategy import Rows
+        from sparklake.verbs.merges.preview import merge_conflicts
+
+        parsed = parse_strategy(strategy)
+        if not isinstance(parsed, Rows):
+            raise InvalidInputError(
+                f"{strategy!r} is not a strategy for rows, such as rows(order_id)"
+            )
+        return merge_conflicts(self._context, source, dest, path, parsed)
+
     @verb("merge", COMMIT, head=lambda repo, given: repo.branch(given["dest"]).head)
     def merge(
         self,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sparklake.cli.output import Output
 from sparklake.cli.text import date, one_line, short, size
-from sparklake.documents import SIDES, Document, conflict_document
+from sparklake.documents import SIDES, Document, conflict_document, json_line
 from sparklake.visible import CHECKSUM_DIGITS
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _SHOWN_CONFLICTS = 100
+_SHOWN_ROWS = 20
+_ROW_COLUMNS = ("table", "key", "column", *SIDES)
 _COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
 
 
@@ -36,6 +42,24 @@ def print_rows(out: Output, rows: Sequence[Mapping[str, Any]]) -> None:
     }
     if rows:
         out.table([dict(each) for each in rows], columns)
+
+
+def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> None:
+    """Print the first rows in conflict as a table, and write all of them to a file."""
+    if file is not None:
+        with Path(file).open("x", encoding="utf-8") as lines:
+            lines.writelines(json_line(each.asDict()) for each in rows.toLocalIterator())
+        out.note(f"the rows in conflict are in {file}")
+    if out.is_json:
+        return
+    first = [each.asDict() for each in rows.take(_SHOWN_ROWS + 1)]
+    cells = [
+        {"cells": ["-" if each[name] is None else one_line(each[name]) for name in _ROW_COLUMNS]}
+        for each in first[:_SHOWN_ROWS]
+    ]
+    out.table(cells, {name: _column(at) for at, name in enumerate(_ROW_COLUMNS)})
+    if len(first) > _SHOWN_ROWS and file is None:
+        out.note("... and more; --conflict-rows FILE writes all of them")
 
 
 def side_lines(document: Document) -> Iterator[str]:

@@ -15,13 +15,13 @@ from sparklake.cli.commit_text import (
     print_commits,
     subject,
 )
-from sparklake.cli.conflict_text import print_conflicts, print_rows
+from sparklake.cli.conflict_text import print_conflict_rows, print_conflicts, print_rows
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
-from sparklake.cli.text import number, short, size
+from sparklake.cli.text import number, one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
     from sparklake.verbs.merges.preview import MergePreview
+    from sparklake.verbs.tables.row_merges import RowMergeCounts
 
 
 def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
@@ -51,9 +52,16 @@ def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
         *([f"united: Delta tables {merged}"] if merged else []),
         *([f"taken as a whole: Delta tables {winners}"] if winners else []),
         *(f"dropped: Delta table {name}: {each}" for name, each in preview.dropped_commits.items()),
+        *(_row_line(name, each) for name, each in preview.row_merges.items()),
         described_cost(out, preview.cost),
     ]
     out.one(preview_document(preview), "\n".join(lines))
+
+
+def _row_line(table: str, counts: RowMergeCounts) -> str:
+    conflicts = f", {number(counts.conflicts, 'row')} in conflict" if counts.conflicts else ""
+    read = f"reads {number(counts.files, 'file')} ({size(counts.bytes)})"
+    return f"rows of {one_line(table)}: {counts}{conflicts}; {read}"
 
 
 class _Decisions(TypedDict):
@@ -76,6 +84,10 @@ class DecisionArguments:
     no_delta: options.NoDeltaOption = False
     no_schema_check: options.NoSchemaCheckOption = False
     show_rows: options.ShowRowsOption = False
+
+    @property
+    def merges_rows(self) -> bool:
+        return any(name.startswith("rows") for _, name in rule_pairs(self.rule))
 
     def note_sides(self, out: Output, source: str, dest: str) -> None:
         names = {self.strategy, *(name for _, name in rule_pairs(self.rule))}
@@ -108,6 +120,7 @@ def merge(
     force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
     dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
     explain: ExplainOption = False,
+    conflict_rows: options.ConflictRowsOption = None,
     if_needed: options.IfNeededOption = False,
     once: options.OnceOption = None,
 ) -> None:
@@ -117,6 +130,7 @@ def merge(
     does. Later merges use the same base.
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
+    invocation.uses_spark = decisions.merges_rows
     repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
     decisions.note_sides(invocation.out, source, dest)
     if explain:
@@ -139,7 +153,10 @@ def merge(
         note_staged(invocation, source, done="merged")
         return
     rows_of = repository if decisions.show_rows else None
-    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working("merging"):
+    with (
+        shown_conflicts(invocation.out, rest, rows_of, conflict_rows),
+        invocation.out.working("merging"),
+    ):
         commit = invocation.run(
             repository.merge,
             source_uri.ref,
@@ -180,16 +197,20 @@ def merge_base(
 
 
 @contextmanager
-def shown_conflicts(out: Output, rest: str, show_rows: Repository | None = None) -> Iterator[None]:
+def shown_conflicts(
+    out: Output, rest: str, show_rows: Repository | None = None, rows_file: str | None = None
+) -> Iterator[None]:
     """Print the conflicts of a failed verb, and rows that both sides changed in a repository.
 
-    `rest` describes how to list the others.
+    `rest` describes how to list the others. `rows_file` gets all rows in conflict by key.
     """
     try:
         yield
     except MergeConflictError as error:
         if show_rows is not None:
             error.rows = show_rows.overlapping_rows(error)
+        if error.conflict_rows is not None:
+            print_conflict_rows(out, error.conflict_rows, rows_file)
         if not out.is_json:
             print_conflicts(out, error.conflicts, error.count, rest)
             print_rows(out, error.rows)
@@ -249,6 +270,7 @@ def _replay(
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
         same_repository(target, each)
+    invocation.uses_spark = decisions.merges_rows
     repository = invocation.repository(target.repository)
     branch = repository.branch(target.ref)
     rows_of = repository if decisions.show_rows else None
@@ -282,6 +304,7 @@ def rebase(
 ) -> None:
     """Replay a branch's commits onto a ref, atomically."""
     target, to = ref_uri(uri), ref_uri(onto)
+    invocation.uses_spark = decisions.merges_rows
     repository = invocation.repository(same_repository(target, to))
     branch = repository.branch(target.ref)
     rows_of = repository if decisions.show_rows else None

@@ -116,6 +116,12 @@ GIT_STRATEGIES = {"ours": "dest-wins", "theirs": "source-wins"}
 """Git's names of strategies: ours is the changed branch, and theirs is merged into it."""
 
 
+ConflictRowsOption = Annotated[
+    str | None,
+    option("Write all rows in conflict to a JSON Lines file.", "--conflict-rows", metavar="FILE"),
+]
+
+
 def _strategy(text: str) -> str:
     return _checked("check_default", text, GIT_STRATEGIES.get(text, text))
 

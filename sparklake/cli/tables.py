@@ -82,7 +82,9 @@ def _summary_text(report: Document) -> str:
         one_line(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
         for each in report["schema_changes"]
     ]
-    return "\n".join([counts, *columns])
+    files = sum(report["files"].values())
+    read = f"read {number(files, 'differing file')} ({size(report['bytes'])})"
+    return "\n".join([counts, *columns, read])
 
 
 def _row_text(row: Document, key: list[str]) -> str:

@@ -19,6 +19,9 @@ ORIGIN = "sparklakeOrigin"
 UNDONE = "sparklakeUndone"
 """The field in the commitInfo of an undo for the identities of the undone commits."""
 
+MERGED = "sparklakeMerged"
+"""The field in the commitInfo of a merge of rows for the identities of the merged commits."""
+
 REPEATED = "MERGE BRANCH"
 """The operation of a merge's commits."""
 
@@ -81,8 +84,16 @@ class DeltaCommit:
     @property
     def undone(self) -> tuple[str, ...]:
         """The origins of the undone commits."""
-        origins = self.info.get(UNDONE)
-        return tuple(origins) if isinstance(origins, list) else ()
+        return self._origins(UNDONE)
+
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """The origins of the commits of which this one has the effects, by a merge of rows."""
+        return self._origins(MERGED)
+
+    def _origins(self, name: str) -> tuple[str, ...]:
+        recorded = self.info.get(name)
+        return tuple(recorded) if isinstance(recorded, list) else ()
 
     @cached_property
     def origin(self) -> str:
@@ -131,6 +142,11 @@ def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> lis
 
 def origins(commits: Iterable[DeltaCommit]) -> Counter[str]:
     return Counter(each.origin for each in commits)
+
+
+def effects(commits: Iterable[DeltaCommit]) -> Counter[str]:
+    """Count the commits by origin, including those with effects by a merge of rows."""
+    return Counter(origin for each in commits for origin in (each.origin, *each.merged))
 
 
 def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) -> list[DeltaCommit]:

@@ -22,6 +22,7 @@ _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
 MERGED_METADATA_KEY = "sparklake.merge.delta"
 WINNERS_METADATA_KEY = "sparklake.merge.delta.winners"
+ROWS_METADATA_KEY = "sparklake.merge.rows"
 DROPPED_METADATA_KEY = "sparklake.merge.delta.dropped"
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.delta_commits import (
+    MERGED,
     ORIGIN,
     UNDONE,
     DeltaCommit,
     UnmergeableTableError,
     commits_but,
+    effects,
     origins,
     standing,
 )
@@ -22,7 +24,7 @@ from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, UnitedL
 from sparklake.delta_log.union.marked_files import MarkedFiles
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
-from sparklake.delta_log.union.schemas import check_fits, same_metadata
+from sparklake.delta_log.union.schemas import Metadata, check_fits, same_metadata
 from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
 from sparklake.delta_log.union.undo import undoing
 
@@ -41,20 +43,17 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     if undone and done:
         raise UnmergeableTableError("source rewrote the table's history since base")
     if undone:
+        _check_not_merged(undone, dest.commits)
         return undoing(undone, files, base, source, dest, signature)
     origins_in_source = {each.origin for each in (*base.commits, *source.commits)}
     dest_commits = [each for each in dest.commits if each.origin not in origins_in_source]
     since = commits_but(dest.commits, origins(base.commits))
-    source_commits = commits_but(done, origins(standing(since, origins(done))))
+    source_commits = commits_but(done, effects(standing(since, origins(done))))
+    _check_merged_once(source_commits, [*base.commits, *dest.commits])
     if not source_commits:
         return UnitedLog([])
-    steps = metadata_steps(base, source, dest, source_commits)
-    dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest, source_commits)}
-    _check_settings(base, source, dest, source_commits, dest_commits)
-    claims.check_names(base.commits, source.commits, dest.commits, source_commits)
-    check_identity(source, source_commits, dest, dest_commits)
+    steps, dropped = settled(base, source, dest, source_commits, dest_commits)
     check_overwrites(source, source_commits, dest, dest_commits)
-    check_tracked(source, dest, dest_commits)
     commits: list[tuple[Action, ...]] = []
     versions = {each.version for each in source_commits}
     _find_restated(source, dest, versions, files)
@@ -73,6 +72,23 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     result, row_ids = continued(dest, commits, signature)
     row_ids.check(source, source_commits)
     return UnitedLog(result, marked.files)
+
+
+def _check_not_merged(undone: Iterable[DeltaCommit], dest: Sequence[DeltaCommit]) -> None:
+    merged = {origin for each in standing(dest) for origin in each.merged}
+    if any(each.origin in merged for each in undone):
+        raise UnmergeableTableError(
+            "a merge of rows applied the commits to undo, so only rows can be undone"
+        )
+
+
+def _check_merged_once(repeated: Sequence[DeltaCommit], dest: Iterable[DeltaCommit]) -> None:
+    """Reject the repetition of a merge of rows if dest has some of its rows already."""
+    present = effects(dest)
+    if any(present[origin] for each in repeated for origin in each.merged):
+        raise UnmergeableTableError(
+            "source merged rows of commits that dest has, too, so they would exist twice"
+        )
 
 
 def _find_restated(
@@ -94,6 +110,26 @@ def _find_restated(
     if unknown:
         live = dest.find_adds({key.path for key in unknown})
         files.before.update(unknown & live.keys())
+
+
+def settled(
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    source_commits: Sequence[DeltaCommit],
+    dest_commits: Sequence[DeltaCommit],
+) -> tuple[Mapping[int, Metadata], frozenset[str]]:
+    """Return the metadata after commits of source, by version, and the kinds not to repeat.
+
+    Raises UnmergeableTableError if the settings of both sides cannot be combined.
+    """
+    steps = metadata_steps(base, source, dest, source_commits)
+    dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest, source_commits)}
+    _check_settings(base, source, dest, source_commits, dest_commits)
+    claims.check_names(base.commits, source.commits, dest.commits, source_commits)
+    check_identity(source, source_commits, dest, dest_commits)
+    check_tracked(source, dest, dest_commits)
+    return steps, frozenset(dropped)
 
 
 def _settled_protocol(
@@ -164,4 +200,6 @@ def _repeated_info(commit: DeltaCommit, signature: UnionSignature) -> Action:
     more[ORIGIN] = commit.origin
     if commit.undone:
         more[UNDONE] = list(commit.undone)
+    if commit.merged:
+        more[MERGED] = list(commit.merged)
     return commit_info(signature, repeated_parameters(commit), more)

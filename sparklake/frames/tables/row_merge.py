@@ -422,3 +422,12 @@ def _widens(old: DataType, new: DataType) -> bool:
         and kinds.index(type(old)) < kinds.index(type(new))
         for kinds in _WIDER
     )
+
+
+def of_tables(tables: Sequence[tuple[str, DataFrame]]) -> DataFrame:
+    """Return the conflicts of several tables, with the name of the table and the key as JSON."""
+    named = [
+        rows.select(F.lit(name).alias("table"), F.to_json(KEY, _JSON).alias(KEY), COLUMN, *SIDES)
+        for name, rows in tables
+    ]
+    return reduce(DataFrame.unionAll, named)

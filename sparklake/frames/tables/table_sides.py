@@ -25,7 +25,7 @@ class TableSide:
     `paths` are the repository paths of the differing files. A table with its own log has a `view`,
     a Delta table of these files; other tables have `files`. `shared` is a file present on both
     sides, if any. It may have columns missing in the other files. `partitions` are the partition
-    columns of all files of the table.
+    columns of all files of the table. `bytes` is the size of the differing files.
     """
 
     paths: tuple[str, ...] = ()
@@ -33,6 +33,7 @@ class TableSide:
     shared: SideFile | None = None
     partitions: PartitionColumns = field(default_factory=PartitionColumns)
     view: str | None = None
+    bytes: int = 0
 
     @property
     def is_there(self) -> bool:

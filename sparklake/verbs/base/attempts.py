@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparklake.engine.base import Body
 from sparklake.engine.execution import PlanResult, finish, run_plan
@@ -30,6 +32,8 @@ class Attempts:
     """The folders of Delta logs seen by any attempt: reused pieces do not report theirs."""
     added: AddedFiles = field(default_factory=AddedFiles)
     """Samples of added Parquet files of all attempts, likewise."""
+    results: dict[Hashable, Any] = field(default_factory=dict)
+    """Other results of earlier attempts, by what determines them."""
     _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
 
-from sparklake.delta_log.actions import Fields, FileKey, encode_actions
+from sparklake.delta_log.actions import Fields, FileKey
 from sparklake.delta_log.delta_commits import UnmergeableTableError
-from sparklake.delta_log.file_names import LOG_FOLDER, log_key
+from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.delta_log.paths import file_keys, name_of
-from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
-from sparklake.delta_log.table_files import hashes, repeated, unlike
 from sparklake.delta_log.union.log_sides import LogSide
-from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra.changes import ChangeType
-from sparklake.stores.objects.addresses import spark_uris
+from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log
 from sparklake.verbs.tables.diff_sides import FolderPair
-from sparklake.verbs.tables.view import View
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_READ_PROPERTIES = "delta.columnMapping."
-"""The prefix of the properties for readers. Others would require more of a log."""
 
 Files = Mapping[FileKey, Fields]
 
@@ -88,30 +76,10 @@ def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) 
 
 
 def _side(compared: FolderPair, at: int, side: LogSide, files: Sequence[Fields]) -> TableSide:
-    """Return a side as a view of the given files, named by a hash of its log."""
-    if side.metadata is None or side.protocol is None:
+    tree = TableTree(compared.context, compared.refs[at], compared.trees[at], compared.folder)
+    view = tree.view(side, files)
+    if view is None:
         return TableSide()
-    settings = (side.metadata.get("configuration") or {}).items()
-    properties = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
-    adds = ({"add": {**each, "dataChange": True}} for each in files)
-    table = {"metaData": {**side.metadata, "configuration": properties}}
-    log = encode_actions([{"protocol": side.protocol}, table, *adds])
-    body = rewritten_commit(log, log_key(0), to_addresses(partial(_resolve, compared, at)))
-    view = View(compared.context.store, hashlib.sha256(body).hexdigest(), 0)
-    if not view.exists:
-        view.put({log_key(view.version): body})
     paths = tuple(compared.folder + name_of(each["path"]) for each in files)
-    return TableSide(paths, view=view.uri)
-
-
-def _resolve(compared: FolderPair, at: int, relative: pa.Array) -> pa.Array:
-    names = relative.dictionary_encode()
-    addresses = compared.addresses(at, names.dictionary.to_pylist())
-    for name, address in zip(names.dictionary.to_pylist(), addresses.to_pylist(), strict=True):
-        if address is None:
-            raise ObjectNotFoundError(
-                f"{compared.refs[at]!r} has no object {compared.folder + name!r}, which the log "
-                "of its table references"
-            )
-    uris = spark_uris(addresses.combine_chunks())
-    return unlike(uris, names.dictionary, repeated([hashes(uris)])).take(names.indices)
+    size = sum(int(each.get("size") or 0) for each in files)
+    return TableSide(paths, view=view.uri, bytes=size)

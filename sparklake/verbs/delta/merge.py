@@ -16,7 +16,7 @@ from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
-from sparklake.errors import MissingFileError
+from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
@@ -29,8 +29,10 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
+from sparklake.verbs.delta.merged_log import PendingRows, StoredValues, TableUnion
+from sparklake.verbs.delta.rows import DeltaRows
 from sparklake.verbs.delta.vectors import VectorReader
+from sparklake.verbs.tables.row_merges import merged_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def table_unions(
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     unions = (
-        _union(context, sides, folder, resolution.side(folder), moved)
+        _union(context, sides, folder, resolution, moved)
         for folder in logs
         if resolution.unites(folder)
         and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
@@ -121,7 +123,7 @@ def _union(
     context: Context,
     sides: ThreeWayTrees,
     folder: bytes,
-    winner: Strategy | None,
+    resolution: Resolution,
     moved: Sequence[MovedRanges],
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
@@ -148,9 +150,8 @@ def _union(
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
     apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
-    signature = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        merged = united(base_log, source_log, dest_log, signature)
+        merged = united(base_log, source_log, dest_log, _signature())
         needed = _needed(logs, apart, _DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
@@ -162,12 +163,72 @@ def _union(
         if source_log.metadata is None or dest_log.metadata is None:
             # One side dropped the table. No log lists the files that the other side needs.
             return refused
+        winner = resolution.side(folder)
         if winner is None:
-            return replace(refused, may_be_taken=True)
+            rule = resolution.rows(folder_of_log(folder))
+            table = DeltaRows(context, sides, folder, logs, (base_log, source_log, dest_log))
+            identity = folder, *(tuple(each.ids.items()) for each in logs)
+            pending = None if rule is None else PendingRows(table, rule, identity)
+            return replace(refused, may_be_taken=True, pending=pending)
         return _taken(context, sides, refused, logs, apart, winner)
     bodies = dict(enumerate(map(encode_actions, merged.commits), dest.latest + 1))
     union = replace(union, commits=bodies, files=merged.files)
     return replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
+
+
+def _signature() -> UnionSignature:
+    return UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+
+
+def find_delta_rows(context: Context, sides: ThreeWayTrees, folder: str) -> DeltaRows | None:
+    """Return the changed rows of a table, or None if a side has no Delta table there."""
+    log = folder.encode() + _LOG
+    logs = [tree_log.read_log(context, tree, log) for tree in sides.trees]
+    if not (logs[_SOURCE].commits and logs[_DEST].commits):
+        return None
+    try:
+        table = DeltaRows(context, sides, log, logs, tree_log.log_sides(logs))
+        table.check()
+    except UnmergeableTableError as error:
+        raise InvalidInputError(
+            f"the rows of the Delta table {folder.rstrip('/')!r} cannot be merged: {error}"
+        ) from error
+    return table
+
+
+def with_rows(union: TableUnion, *, write: bool = True) -> TableUnion:
+    """Run the pending merge of a table's rows. Without `write`, only count the changes."""
+    assert union.pending is not None
+    table, rows = union.pending.table, union.pending.rows
+    refused = replace(union, pending=None, overlaps={})
+    try:
+        table.check()
+        with merged_rows(table, rows) as merged:
+            counted = replace(refused, row_counts=merged.counts)
+            if merged.counts.conflicts:
+                return replace(
+                    counted,
+                    refusal=f"both sides changed {merged.counts.conflicts:,} rows differently, "
+                    f"such as {', '.join(merged.sample)}",
+                    conflicting_rows=merged.merge.conflicts(),
+                )
+            if not write:
+                return replace(counted, refusal=None)
+            commit = table.write(merged.merge.changes(), merged.key, merged.counts, _signature())
+        apart = [each.commits for each in table.log_sides]
+        needed = dict.fromkeys(_needed(table.logs, apart, _DEST, [commit.actions]))
+    except UnmergeableTableError as error:
+        return replace(refused, refusal=f"{union.refusal}. Its rows cannot be merged: {error}")
+    folder = folder_of_log(union.folder)
+    for name in commit.files:
+        needed.pop(folder + name.encode(), None)
+    return replace(
+        counted,
+        refusal=None,
+        commits={commit.version: encode_actions(commit.actions)},
+        objects=commit.files,
+        needed=needed,
+    )
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
@@ -14,13 +14,21 @@ from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import (
     DROPPED_METADATA_KEY,
     MERGED_METADATA_KEY,
+    ROWS_METADATA_KEY,
     WINNERS_METADATA_KEY,
 )
+from sparklake.graveler.entries import Entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
-from sparklake.strategies.object_access import Objects
+from sparklake.strategies.object_access import NewObject, Objects
+from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.rows import DeltaRows
+from sparklake.verbs.tables.row_merges import RowMergeCounts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _MAX_LABEL_CHARACTERS = 4_000
 
@@ -44,6 +52,18 @@ class StoredValues(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class PendingRows:
+    """A merge of rows that was not run yet: other conflicts are cheaper to find.
+
+    `identity` determines its result.
+    """
+
+    table: DeltaRows
+    rows: Rows
+    identity: Hashable
+
+
+@dataclass(frozen=True, slots=True)
 class TableUnion:
     """The merged log of one table, or the reason for its `refusal`.
 
@@ -53,6 +73,8 @@ class TableUnion:
     that a merge by keys may lose, each with its required record id, or None for any. `overlaps`
     are the rows that both sides changed, by their positions in each file. A refused union
     `may_be_taken` if a strategy can resolve it. `drops` are the commits dropped by each strategy.
+    `pending` are the rows to merge instead, `objects` the written files with merged rows by name,
+    and `conflicting_rows` the rows that refuse the union.
     """
 
     folder: bytes
@@ -66,6 +88,10 @@ class TableUnion:
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
     overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    pending: PendingRows | None = None
+    objects: Mapping[str, Entry] = field(default_factory=dict)
+    row_counts: RowMergeCounts | None = None
+    conflicting_rows: DataFrame | None = None
 
     @property
     def name(self) -> str:
@@ -147,6 +173,11 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
         records += [new_record(key, objects.write(body)) for key, body in each.added.items()]
+        table = folder_of_log(each.folder)
+        records += [
+            new_record(table + name.encode(), NewObject(entry))
+            for name, entry in each.objects.items()
+        ]
     return sorted(dict(records).items())
 
 
@@ -164,6 +195,10 @@ def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
     return {each.name: each.drops[each.taken] for each in unions if each.taken and not each.refusal}
 
 
+def row_merges(unions: Iterable[TableUnion]) -> dict[str, RowMergeCounts]:
+    return {each.name: each.row_counts for each in unions if each.row_counts is not None}
+
+
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
     """Return commit metadata about merged tables, and tables resolved by a strategy.
 
@@ -174,6 +209,7 @@ def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
         MERGED_METADATA_KEY: merged_tables(unions),
         WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in table_winners(unions).items()],
         DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in drops],
+        ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in row_merges(unions).items()],
     }
     labels = {key: ", ".join(names) for key, names in tables.items() if names}
     return {

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sparklake.delta_log.file_names import folder_of_log
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
@@ -14,24 +15,31 @@ from sparklake.graveler.records import identity_of
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.delta.merge import table_unions
+from sparklake.verbs.delta.merge import table_unions, with_rows
 from sparklake.verbs.delta.merged_log import (
     FindMany,
     dropped_commits,
     merged_tables,
     refused_conflicts,
+    row_merges,
     table_winners,
 )
+from sparklake.verbs.tables.row_merges import RowMergeCounts
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """The merged tables. `counts` are corrections of the merge's counts, possibly negative."""
+    """The merged tables. `counts` are corrections of the merge's counts, possibly negative.
+
+    `row_tables` are the folders of tables with a merge of rows.
+    """
 
     merged: tuple[str, ...]
     winners: Mapping[str, str]
     dropped: Mapping[str, DroppedCommits]
     refused: tuple[tuple[Conflict, str], ...]
+    row_merges: Mapping[str, RowMergeCounts]
+    row_tables: tuple[bytes, ...]
     counts: Counter[str]
 
 
@@ -42,10 +50,9 @@ def preview_unions(
     folders: Iterable[bytes],
     find_many: FindMany,
 ) -> PreviewedUnions:
-    unions = [
-        each if each.refusal is not None else each.checked(find_many)
-        for each in table_unions(context, sides, resolution, folders)
-    ]
+    pending = table_unions(context, sides, resolution, folders)
+    unions = [each if each.pending is None else with_rows(each, write=False) for each in pending]
+    unions = [each if each.refusal is not None else each.checked(find_many) for each in unions]
     counts: Counter[str] = Counter()
     for each in unions:
         if each.refusal is not None:
@@ -60,7 +67,13 @@ def preview_unions(
             counts.update(_change(key, stored.dest, each.becomes(stored)))
     reasons = tuple(refused_conflicts(each for each in unions if each.refusal is not None))
     return PreviewedUnions(
-        merged_tables(unions), table_winners(unions), dropped_commits(unions), reasons, counts
+        merged=merged_tables(unions),
+        winners=table_winners(unions),
+        dropped=dropped_commits(unions),
+        refused=reasons,
+        row_merges=row_merges(unions),
+        row_tables=tuple(folder_of_log(each.folder) for each in unions if each.row_counts),
+        counts=counts,
     )
 
 

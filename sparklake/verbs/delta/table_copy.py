@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
@@ -39,6 +42,7 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import TableVersion
+from sparklake.verbs.tables.written import written_files
 
 _PUT_AT_ONCE = 64
 
@@ -168,9 +172,29 @@ class NewLog:
     checkpoint: Mapping[str, Path]
 
 
-def new_log(context: Context, write: Write, base: BaseTable, scratch: Path) -> NewLog:
+@contextmanager
+def new_files(
+    context: Context, branch: str, place: str, base: BaseTable, entries: Sequence[Sequence[Action]]
+) -> Iterator[pa.Table]:
+    """Yield the files of new commits to a copy, as FILE_SCHEMA."""
+    # Other files, such as those of a RESTORE, are already in the tree.
+    existing = set(base.spelled.values())
+    added = (fields for each in entries for fields in fields_of(each, "add", "cdc"))
+    places = (place for fields in added for place in relative_places(fields))
+    new_names = {each.name for each in places if each.text not in existing}
+    names = pa.array(sorted(new_names), pa.string())
+    with written_files(context, branch, place, names) as files:
+        if files.num_rows != len(names):
+            raise MissingFileError(
+                f"{len(names) - files.num_rows} of the files that Delta wrote to {place} are "
+                "missing: check that driver and executors see the same storage"
+            )
+        yield files
+
+
+def new_log(context: Context, place: str, base: BaseTable, scratch: Path) -> NewLog:
     """Return the new commits to a copy, and the files of a new checkpoint."""
-    prefix = _copied(write, "")
+    prefix = f"{place}/{LOG_FOLDER}"
     names = [each.key.removeprefix(prefix) for each in context.store.list(prefix)]
     log = log_listing((name, name) for name in names)
     new = [name for at, name in sorted(log.commits.items()) if at > base.files.version]
@@ -189,7 +213,7 @@ def new_log(context: Context, write: Write, base: BaseTable, scratch: Path) -> N
         lambda name: context.store.get(f"{prefix}{name}"),
         scratch,
         base.name_files,
-        f"the copy of a Delta log in {write.place}",
+        f"the copy of a Delta log in {place}",
     )
     # Other fields describe the files before their paths were replaced.
     kept = {name: last[name] for name in ("version", "size", "parts") if name in last}

@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.actions import Action, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.actions import Action, decode_actions, encode_actions
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
-from sparklake.delta_log.rewrite import relative_places
-from sparklake.errors import InvalidInputError, MissingFileError, TableChangedError
+from sparklake.errors import InvalidInputError, TableChangedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import FILE_SCHEMA
@@ -27,7 +26,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_log
+from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_files, new_log
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix
@@ -40,7 +39,7 @@ from sparklake.verbs.tables.write import (
     staged_rows,
 )
 from sparklake.verbs.tables.write_request import DELTA, RESULT, TableWrite, WriteMode, WriteRequest
-from sparklake.verbs.tables.written import begun, written_files
+from sparklake.verbs.tables.written import begun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -180,7 +179,7 @@ def _check_format(copy: _Copy, table: TableVersion) -> None:
 def _stage(copy: _Copy) -> TableWrite:
     context, request, write = copy.context, copy.request, copy.write
     with scratch_folder(disk_root()) as scratch:
-        log = new_log(context, write, copy.base, scratch)
+        log = new_log(context, write.place, copy.base, scratch)
         if not log.entries:
             return TableWrite(request.path, 0, 0)
         rows = [
@@ -191,19 +190,7 @@ def _stage(copy: _Copy) -> TableWrite:
             name: _put_log_file(copy, name, path.read_bytes())
             for name, path in log.checkpoint.items()
         }
-    # Other files, such as those of a RESTORE, are already in the tree.
-    existing = set(copy.base.spelled.values())
-    added = (fields for each in log.entries for fields in fields_of(each, "add", "cdc"))
-    places = (place for fields in added for place in relative_places(fields))
-    new_names = {each.name for each in places if each.text not in existing}
-    names = pa.array(sorted(new_names), pa.string())
-    with written_files(context, request.branch, write.place, names) as files:
-        if files.num_rows != len(names):
-            raise MissingFileError(
-                f"{len(names) - files.num_rows} of the files that Delta wrote to "
-                f"{write.place} are missing: check that driver and executors see the same "
-                "storage"
-            )
+    with new_files(context, request.branch, write.place, copy.base, log.entries) as files:
         staged = _StagedLog(log.entries, rows, checkpoint)
         return with_branch_queue(
             context, request.branch, lambda: _land(context, copy, files, staged)

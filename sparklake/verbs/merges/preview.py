@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.engine.lazy_rows import RowShape
+from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import key_prefix, prefix_interval
@@ -28,20 +30,28 @@ from sparklake.rows.merges import (
 from sparklake.rows.results import CacheResult, TaskResult, decode_results
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.resolution import Resolution
+from sparklake.strategies.row_strategy import Rows
 from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
+from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.tables.row_merges import RowMergeCounts, open_row_merge
+from sparklake.verbs.tables.version import table_prefix
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
     conflict_rows,
+    is_below,
     plan_sides,
     without_expired_base,
 )
@@ -57,7 +67,8 @@ class MergePreview:
     `conflicts` has the first ones in key order. Bytes are those of new or removed objects, and sums
     are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta tables with
     merged logs, `table_winners` those for which a strategy selects one side, by that strategy, and
-    `dropped_commits` the commits dropped from the other side.
+    `dropped_commits` the commits dropped from the other side. `row_merges` counts the rows of each
+    table with a merge of rows; its new files are not counted as objects.
     """
 
     base: Commit
@@ -76,6 +87,7 @@ class MergePreview:
     merged_tables: tuple[str, ...] = ()
     table_winners: Mapping[str, str] = field(default_factory=dict)
     dropped_commits: Mapping[str, DroppedCommits] = field(default_factory=dict)
+    row_merges: Mapping[str, RowMergeCounts] = field(default_factory=dict)
 
     @property
     def changes_nothing(self) -> bool:
@@ -92,6 +104,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     )
     counts = [each for each in results if isinstance(each, PreviewResult)]
     met = [each.conflict for each in results if isinstance(each, ConflictResult)]
+    deferred = [each for each in results if isinstance(each, DeferredResult)]
     additions = sorted(each.kept for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
@@ -124,7 +137,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         + unions.counts["conflicts"]
         + len(schemas),
         unresolved=sum(each.unresolved for each in counts)
-        + sum(isinstance(each, DeferredResult) for each in results)
+        + sum(not is_below(each.conflict.key, unions.row_tables) for each in deferred)
         + len(unions.refused)
         + len(schemas),
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
@@ -132,10 +145,23 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         merged_tables=unions.merged,
         table_winners=unions.winners,
         dropped_commits=unions.dropped,
+        row_merges=unions.row_merges,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)
     return preview
+
+
+def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: Rows) -> DataFrame:
+    """Return the rows of a table that a merge of rows leaves in conflict, computed on demand."""
+    sides = merge_sides(context, source, dest, MergeOptions()).trees
+    folder = table_prefix(path)
+    table = find_delta_rows(context, sides, folder)
+    if table is None:
+        raise InvalidInputError(
+            f"{path!r} is not a Delta table on both sides of the merge of {source!r} into {dest!r}"
+        )
+    return open_row_merge(table, rows)[0].conflicts()
 
 
 def diff_three_way(

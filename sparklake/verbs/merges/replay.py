@@ -10,6 +10,7 @@ from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import (
     DROPPED_METADATA_KEY,
     MERGED_METADATA_KEY,
+    ROWS_METADATA_KEY,
     WINNERS_METADATA_KEY,
     Commit,
 )
@@ -117,7 +118,10 @@ def cherry_pick(
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
-    merged = (MERGED_METADATA_KEY, WINNERS_METADATA_KEY, DROPPED_METADATA_KEY)
+    merged = (
+        *(MERGED_METADATA_KEY, WINNERS_METADATA_KEY),
+        *(DROPPED_METADATA_KEY, ROWS_METADATA_KEY),
+    )
     return {key: value for key, value in origin.metadata.items() if key not in merged}
 
 

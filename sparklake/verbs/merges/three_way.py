@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake import errors
+from sparklake.delta_log.file_names import folder_of_log
 from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
@@ -33,7 +34,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
-from sparklake.verbs.delta.merge import table_unions
+from sparklake.verbs.delta.merge import table_unions, with_rows
 from sparklake.verbs.delta.merged_log import (
     TableUnion,
     refused_conflicts,
@@ -44,6 +45,9 @@ from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class MergedTree(NamedTuple):
@@ -107,20 +111,44 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     resolution = without_expired_base(context, sides, resolution)
     body = partial(merge_body, context.workspace, resolution, path_filter=sides.path_filter)
     outcome = attempts.run(body, plan)
-    leave_deferred(outcome, ())
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
     unions = table_unions(context, sides, resolution, attempts.logs)
     schemas = schema_conflicts(context, sides, resolution, attempts.added)
+    unions = _with_rows(attempts, sides, outcome, unions, schemas)
+    leave_deferred(outcome, [folder_of_log(each.folder) for each in unions if each.row_counts])
     _check_settled(context, sides, outcome, unions, schemas)
     tree = attempts.finish(plan, outcome, sides.dest)
-    if outcome.kept:
-        # Another attempt must collect the kept objects again.
+    if outcome.kept or outcome.deferred:
+        # Another attempt must collect the kept objects and the deferred conflicts again.
         attempts.forget()
+    if outcome.kept:
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     return MergedTree(tree.id, union_labels(unions))
+
+
+def _with_rows(
+    attempts: Attempts,
+    sides: ThreeWayTrees,
+    outcome: PlanResult,
+    unions: Sequence[TableUnion],
+    schemas: Sequence[tuple[Conflict, str]] = (),
+) -> list[TableUnion]:
+    """Run the pending merges of rows, unless something else is in conflict."""
+    pending = [each for each in unions if each.pending is not None]
+    if pending:
+        settled = [each for each in unions if each.pending is None]
+        _check_settled(attempts.context, sides, outcome, settled, schemas)
+    merged: dict[bytes, TableUnion] = {}
+    for each in pending:
+        assert each.pending is not None
+        identity = each.pending.identity
+        if identity not in attempts.results:
+            attempts.results[identity] = with_rows(each)
+        merged[each.folder] = attempts.results[identity]
+    return [merged.get(each.folder, each) for each in unions]
 
 
 def leave_deferred(outcome: PlanResult, merged: Collection[bytes]) -> None:
@@ -169,6 +197,7 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     unions = table_unions(context, sides, resolution, logs) if logs else []
     if not unions:
         return MergedTree(sides.source)
+    unions = _with_rows(attempts, sides, PlanResult(), unions)
     _check_settled(context, sides, PlanResult(), unions)
     tree = _with_unions(attempts, sides, context.trees.get(sides.source), unions)
     return MergedTree(context.trees.keep(tree).id, union_labels(unions))
@@ -231,7 +260,19 @@ def _conflict_error(
         rows,
         total,
         row_overlaps(context, sides.dest, refused),
+        _conflicting_rows(refused),
     )
+
+
+def _conflicting_rows(refused: Sequence[TableUnion]) -> DataFrame | None:
+    named = [(each.name, each.conflicting_rows) for each in refused]
+    tables = [(name, rows) for name, rows in named if rows is not None]
+    if not tables:
+        return None
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.row_merge import of_tables
+
+    return of_tables(tables)
 
 
 CONFLICTS_WITH_COMMITS = 100

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import filterfalse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.delta_log.table_files import HIDDEN, partition_of, partition_value
 from sparklake.engine.lazy_rows import Rows
@@ -40,9 +41,9 @@ class FolderPair:
     def changes(self) -> Rows[DiffRow]:
         return diff_trees(self.context, *self.trees, self.folder, " -> ".join(self.refs))
 
-    def addresses(self, side: int, names: Iterable[str]) -> pa.ChunkedArray:
+    def lookup(self, side: int, names: Iterable[str]) -> pa.Table:
         snapshot = snapshot_over(self.context, self.refs[side], self.trees[side])
-        return snapshot.lookup([self.folder + each for each in names]).column("address")
+        return snapshot.lookup([self.folder + each for each in names])
 
     def changed_paths(self) -> tuple[set[str], set[str]]:
         left, right = set[str](), set[str]()
@@ -60,7 +61,7 @@ class FolderPair:
 
     def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:
         names = list(relative)
-        uris = map(spark_uri, self.addresses(side, names).to_pylist())
+        uris = map(spark_uri, self.lookup(side, names).column("address").to_pylist())
         paths = (self.folder + each for each in names)
         return tuple(map(SideFile, uris, paths, map(folder_partition, names)))
 
@@ -76,7 +77,9 @@ def folder_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
 def _folder_side(
     compared: FolderPair, side: int, changed: Iterable[str], shared: str | None
 ) -> TableSide:
-    files = compared.files(side, sorted(_data(changed)))
+    names = sorted(_data(changed))
+    files = compared.files(side, names)
+    size = pc.sum(compared.lookup(side, names).column("size")).as_py() or 0
     sample = compared.files(side, [shared] if shared else [])
     columns = PartitionColumns()
     if any(each.partition for each in (*files, *sample)):
@@ -84,7 +87,7 @@ def _folder_side(
         folders = {f"{path.rpartition('/')[0]}/" for path in _data(compared.paths(side))}
         columns.add(pa.array(sorted(folders), pa.string()))
     paths = tuple(each.path for each in files)
-    return TableSide(paths, files, next(iter(sample), None), columns)
+    return TableSide(paths, files, next(iter(sample), None), columns, bytes=size)
 
 
 def folder_partition(relative: str) -> Partition:

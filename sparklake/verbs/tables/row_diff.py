@@ -50,13 +50,15 @@ class RowCounts:
 class TableDiff:
     """Differences between the rows of a table at two refs, computed on demand.
 
-    `left_files` and `right_files` are the paths of the files to read. `schema_changes` are the
+    `left_files` and `right_files` are the paths of the files to read, of `bytes` in all; of each
+    file, Spark reads the compared columns. `schema_changes` are the
     columns that differ in existence or type.
     """
 
     left_files: tuple[str, ...]
     right_files: tuple[str, ...]
     schema_changes: tuple[SchemaChange, ...]
+    bytes: int
     _rows: DataFrame
     _title: str
 
@@ -146,6 +148,7 @@ def diff_table(
         left.paths,
         right.paths,
         row_diff.schema_changes(one, other),
+        left.bytes + right.bytes,
         row_diff.row_diff(rows[0], rows[1], key),
         context.title("diff-table", f"{refs[0]} -> {refs[1]} {path}"),
     )

@@ -195,9 +195,12 @@ def test_the_command_and_the_job_say_the_same(
         "schema_changes": [{"column": "more", "change": "added", "left": None, "right": "bigint"}],
         "files": {"left": 1, "right": 1},
     }
-    assert run("diff-table", *words, "--summary", "--output", "json").json == summary
+    shown_summary = run("diff-table", *words, "--summary", "--output", "json").json
+    size = shown_summary.pop("bytes")
+    assert shown_summary == summary
+    assert "read 2 differing files (" in run("diff-table", *words, "--summary").text
     place = (tmp_path / "rows").as_uri()
-    assert job(0, "diff-table", *words, "--to", place) == summary
+    assert job(0, "diff-table", *words, "--to", place) == {**summary, "bytes": size}
     assert spark.read.parquet(place).count() == 3
     rows = job(0, "diff-table", *words)
     assert {row["change"]: row["changed_columns"] for row in rows} == {

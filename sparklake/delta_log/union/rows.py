@@ -1,0 +1,171 @@
+"""Merges of rows as Delta commits: the part of a log to edit, and the edit in dest's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparklake.delta_log.actions import OF_FILES, Action, Fields, FileKey, fields_of
+from sparklake.delta_log.delta_commits import (
+    MERGED,
+    DeltaCommit,
+    UnmergeableTableError,
+    commits_but,
+    origins,
+)
+from sparklake.delta_log.union import claims
+from sparklake.delta_log.union.continuation import continued
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
+from sparklake.delta_log.union.schemas import (
+    IDENTITY,
+    ROW_TRACKING,
+    Metadata,
+    columns_of,
+    notes_of,
+    same_metadata,
+)
+from sparklake.delta_log.union.unite import settled
+
+Files = Mapping[FileKey, Fields]
+
+_DOMAINS = (ROW_TRACKING, "delta.clustering")
+"""The domains that Delta's writer reads."""
+
+_STRIPPED = ("delta.autoOptimize", "delta.inCommitTimestampEnablement", "delta.checkpoint")
+"""Prefixes of properties for the whole log, without effect on the rows."""
+
+_TIME = "inCommitTimestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that a side lost and gained since base. A changed vector counts as both."""
+
+    lost: Files
+    gained: Files
+
+    @staticmethod
+    def of(base: Files, side: Files) -> ChangedFiles:
+        return ChangedFiles(
+            {key: fields for key, fields in base.items() if key not in side},
+            {key: fields for key, fields in side.items() if key not in base},
+        )
+
+
+def touched_paths(sides: Iterable[LogSide]) -> frozenset[str]:
+    """Return the files in commits since the sides diverged. Sides share all other live files."""
+    commits = (commit for side in sides for commit in side.commits)
+    return frozenset(key.path for each in commits for key in (*each.adds, *each.removes))
+
+
+def editable(source: ChangedFiles, dest: Files, base: Files) -> list[Fields]:
+    """Return dest's live files with possibly changing rows.
+
+    A row that source changed is in a file that source lost, or in one that dest gained.
+    """
+    return [fields for key, fields in dest.items() if key in source.lost or key not in base]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSettings:
+    """The merged table's settings. `actions` are those that dest's log lacks."""
+
+    metadata: Fields
+    protocol: Fields
+    actions: tuple[Action, ...]
+    merged: tuple[str, ...]
+    """The origins of source's commits, of which dest gets the effects."""
+
+
+def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
+    """Return the settings of a merge of rows, under the same rules as in a union of commits."""
+    for side in (source, dest):
+        if side.metadata is None or side.protocol is None:
+            raise UnmergeableTableError("one side has no table, so there are no rows to merge")
+        claims.check_features(side.protocol, side.metadata)
+    fresh = commits_but(source.commits, origins(base.commits))
+    in_source = {each.origin for each in (*base.commits, *source.commits)}
+    ours = [each for each in dest.commits if each.origin not in in_source]
+    for holder, side in (("source", source), ("dest", dest)):
+        _check_columns(base.metadata or {}, side.metadata or {}, holder)
+    steps, dropped = settled(base, source, dest, fresh, ours)
+    before, protocol = dest.metadata or {}, dest.protocol or {}
+    metadata = [before, *steps.values()][-1]
+    for name, column in columns_of(metadata).items():
+        if any(each.startswith(IDENTITY) for each in notes_of(column)):
+            raise UnmergeableTableError(
+                f"rows with the identity column {column.get('name', name)!r} cannot be written "
+                "again"
+            )
+    actions: list[Action] = []
+    if "protocol" not in dropped and source.protocol != dest.protocol:
+        protocol = source.protocol or {}
+        actions.append({"protocol": protocol})
+    if not same_metadata(metadata, before):
+        actions.append({"metaData": metadata})
+    actions += _last_by_name(fresh, "txn", "appId")
+    domains = _last_by_name(fresh, "domainMetadata", "domain")
+    actions += [each for each in domains if each["domainMetadata"]["domain"] != ROW_TRACKING]
+    merged = tuple(origin for each in fresh for origin in (each.origin, *each.merged))
+    return RowSettings(metadata, protocol, tuple(actions), merged)
+
+
+def _check_columns(before: Metadata, after: Metadata, changer: str) -> None:
+    """Reject renamed and dropped columns: rows are compared by the names of columns."""
+    columns = columns_of(after)
+    for name, column in columns_of(before).items():
+        if name not in columns or columns[name]["name"] != column["name"]:
+            done = "renamed" if name in columns else "dropped"
+            raise UnmergeableTableError(
+                f"{changer} {done} the column {column['name']!r}, and changes of the other side "
+                "to its rows would be lost"
+            )
+
+
+def _last_by_name(commits: Iterable[DeltaCommit], kind: str, name: str) -> list[Action]:
+    last = {fields[name]: fields for each in commits for fields in each.fields(kind)}
+    return [{kind: fields} for fields in last.values()]
+
+
+def partial_log(
+    settings: RowSettings, dest: LogSide, files: Iterable[Fields], timestamp: int
+) -> list[Action]:
+    """Return the first commit of a private table that has only the given files."""
+    features = settings.protocol.get("writerFeatures") or ()
+    named: dict[str, Fields] = {
+        each["domain"]: each for each in fields_of(settings.actions, "domainMetadata")
+    }
+    for name in _DOMAINS if "domainMetadata" in features else ():
+        domain = named.get(name) or dest.find_domain(name)
+        if domain is not None and not domain.get("removed"):
+            named[name] = domain
+    configuration = {
+        name: value
+        for name, value in (settings.metadata.get("configuration") or {}).items()
+        if not name.startswith(_STRIPPED)
+    }
+    info: Action = {"commitInfo": {"timestamp": timestamp, _TIME: timestamp, "operation": "VIEW"}}
+    return [
+        info,
+        {"protocol": settings.protocol},
+        {"metaData": {**settings.metadata, "configuration": configuration}},
+        *({"domainMetadata": each} for each in named.values() if not each.get("removed")),
+        *({"add": {**each, "dataChange": False}} for each in files),
+    ]
+
+
+def restated(
+    entry: Sequence[Action], settings: RowSettings, dest: LogSide, signature: UnionSignature
+) -> tuple[Action, ...]:
+    """Restate the commit of a private table, possibly empty, as the next one of dest's log."""
+    info = next(fields_of(entry, "commitInfo"), {})
+    kinds = {kind for each in entry for kind in each}
+    unexpected = kinds - {"commitInfo", "domainMetadata", *OF_FILES}
+    if unexpected:
+        raise UnmergeableTableError(f"Delta's commit has an unexpected {min(unexpected)!r} action")
+    version = 0 if dest.last_commit is None else dest.last_commit.version + 1
+    more = {"operationMetrics": info.get("operationMetrics") or {}, MERGED: list(settings.merged)}
+    head = commit_info(signature, {"operation": "MERGE", "version": str(version)}, more)
+    files = (each for each in entry if not set(OF_FILES).isdisjoint(each))
+    commits, _ = continued(dest, [(head, *settings.actions, *files)], signature)
+    return commits[0]

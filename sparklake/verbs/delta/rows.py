@@ -1,0 +1,269 @@
+"""Merges of rows of Delta tables: the files to read, and one commit by Delta itself."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.delta_log.actions import Action, Fields, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.delta_commits import UnmergeableTableError
+from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
+from sparklake.delta_log.union.rows import (
+    ChangedFiles,
+    Files,
+    RowSettings,
+    editable,
+    partial_log,
+    restated,
+    row_settings,
+    touched_paths,
+)
+from sparklake.frames.tables.spark_sources import check_delta, load_delta, missing_files
+from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.entries import Entry
+from sparklake.graveler.ranges import MetaRange
+from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.stores.objects.addresses import spark_uri
+from sparklake.strategies.row_strategy import KEY_PROPERTY, key_of_property
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.delta.files_view import TableTree
+from sparklake.verbs.delta.table_copy import BaseTable, new_files, new_log
+from sparklake.verbs.delta.tree_log import TreeLog
+from sparklake.verbs.tables.row_merges import RowMergeCounts
+from sparklake.verbs.tables.spark_writer import check_native
+from sparklake.verbs.tables.version import tree_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames.tables.row_merge import RowSides
+
+_BASE, _SOURCE, _DEST = 0, 1, 2
+_NAMES = ("base", "source", "dest")
+_NANOSECONDS = 1_000
+"""Nanoseconds per microsecond."""
+
+
+@dataclass(frozen=True)
+class DeltaRows:
+    """The rows that changed since base in a Delta table, as far as files show.
+
+    `logs` and `log_sides` are those of base, source and dest.
+    """
+
+    context: Context
+    trees: ThreeWayTrees
+    log_folder: bytes
+    logs: Sequence[TreeLog]
+    log_sides: Sequence[LogSide]
+
+    @property
+    def folder(self) -> str:
+        return folder_of_log(self.log_folder).decode()
+
+    @cached_property
+    def _live(self) -> Sequence[Files]:
+        """The live files of the three sides that differ, at least."""
+        touched = touched_paths(self.log_sides)
+        return [each.live(touched) for each in self.logs]
+
+    @cached_property
+    def _changed(self) -> Sequence[ChangedFiles]:
+        base, *others = self._live
+        return [ChangedFiles.of(base, each) for each in others]
+
+    @property
+    def files(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self._sizes.values())
+
+    @cached_property
+    def _sizes(self) -> Mapping[tuple[str, str], int]:
+        source, dest = self._changed
+        every = (source.lost, source.gained, dest.lost, dest.gained)
+        return {
+            (key.path, key.vector): int(fields.get("size") or 0)
+            for files in every
+            for key, fields in files.items()
+        }
+
+    def check(self) -> None:
+        """Verify that settings can be combined. Raises UnmergeableTableError."""
+        row_settings(*self.log_sides)
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The key in the table's properties."""
+        metadata = row_settings(*self.log_sides).metadata
+        text = (metadata.get("configuration") or {}).get(KEY_PROPERTY)
+        return key_of_property(text) if text else ()
+
+    def sides(self) -> tuple[RowSides, StructType]:
+        """Return the rows of the changed files, and the merged columns."""
+        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+
+        check_delta(self.context.runners.session())
+        source, dest = self._changed
+        both = source.lost.keys() & dest.lost.keys()
+        base = [
+            {key: fields for key, fields in each.items() if (key in both) == shared}
+            for each, shared in ((source.lost, False), (dest.lost, False), (source.lost, True))
+        ]
+        frames = [self._frame(_BASE, each) for each in base]
+        frames += [self._frame(_SOURCE, source.gained), self._frame(_DEST, dest.gained)]
+        schema = merged_schema(*(frames[at].schema for at in (0, 3, 4)))
+        return RowSides(*frames), schema
+
+    def _frame(self, at: int, files: Files) -> DataFrame:
+        side = self.log_sides[at]
+        if side.metadata is None or side.protocol is None:
+            # A table that both sides created has no rows in base.
+            side, files = self.log_sides[_DEST], {}
+        tree = TableTree(self.context, _NAMES[at], self._tree(at), self.folder)
+        view = tree.view(side, _ordered(files))
+        assert view is not None
+        return load_delta(self.context.runners.session(), view.uri, {})
+
+    def _tree(self, at: int) -> MetaRange:
+        return self.context.trees.get(self.trees.trees[at])
+
+    def write(
+        self,
+        changes: DataFrame,
+        key: Sequence[str],
+        expected: RowMergeCounts,
+        signature: UnionSignature,
+    ) -> RowCommit:
+        """Commit changed rows with Delta to a private table of the files that may change.
+
+        Raises UnmergeableTableError if Delta rejects the rows, or changes other ones.
+        """
+        settings, dest = row_settings(*self.log_sides), self.log_sides[_DEST]
+        version = self.logs[_DEST].latest + 1
+        if not expected.changes:
+            return RowCommit(version, restated((), settings, dest, signature), {})
+        check_native(self.context)
+        place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+        base = self._put_table(place, settings, signature.timestamp)
+        _merge(spark_uri(f"{self.context.info.storage_namespace}/{place}"), changes, key)
+        with scratch_folder(disk_root()) as scratch:
+            entries = new_log(self.context, place, base, scratch).entries
+        if len(entries) != 1:
+            raise UnmergeableTableError(f"Delta made {len(entries)} commits of the merged rows")
+        _check_metrics(entries[0], expected)
+        title = f"rows of {self.folder.rstrip('/')}"
+        with new_files(self.context, title, place, base, entries) as files:
+            entry_of = dict(_entries(place, files))
+        actions = restated(entries[0], settings, dest, signature)
+        return RowCommit(version, actions, entry_of)
+
+    def _put_table(self, place: str, settings: RowSettings, timestamp: int) -> BaseTable:
+        dest = self.log_sides[_DEST]
+        files = editable(self._changed[0], self._live[_DEST], self._live[_BASE])
+        actions = decode_actions(
+            encode_actions(partial_log(settings, dest, files, timestamp)), commit_name(0)
+        )
+        table = tree_table(self.context, self._tree(_DEST), _NAMES[_DEST], self.folder)
+        log_files = LogFiles(0, (), (commit_name(0),))
+        base = BaseTable(table, log_files, {}, names_files=True)
+        base.place_files(list(fields_of(actions, "add")))
+        self.context.store.put_if_absent(f"{place}/{log_key(0)}", encode_actions(actions))
+        return base
+
+
+@dataclass(frozen=True, slots=True)
+class RowCommit:
+    """A version of dest's log with the merged rows, and its new files by name in the table."""
+
+    version: int
+    actions: tuple[Action, ...]
+    files: Mapping[str, Entry]
+
+
+def _ordered(files: Files) -> list[Fields]:
+    keys = sorted(files, key=lambda each: (each.path, each.vector))
+    return [files[each] for each in keys]
+
+
+def _merge(location: str, changes: DataFrame, key: Sequence[str]) -> None:
+    """Run Delta's MERGE of the changes into a table."""
+    from sparklake.frames.tables.row_merge import DELETE, INSERT, OP, ROW, UPDATE
+
+    spark, view = changes.sparkSession, f"sparklake_rows_{uuid.uuid4().hex}"
+    row_type: Any = changes.schema[ROW].dataType
+    names = [f"`{each.replace('`', '``')}`" for each in row_type.names]
+    keys = [f"`{each.replace('`', '``')}`" for each in key]
+    on = " AND ".join(f"t.{each} <=> c.`{ROW}`.{each}" for each in keys)
+    sets = ", ".join(f"t.{each} = c.`{ROW}`.{each}" for each in names)
+    values = ", ".join(f"c.`{ROW}`.{each}" for each in names)
+    table = f"delta.`{location.replace('`', '``')}`"
+    # Names are quoted, and the other parts are our own.
+    statement = (
+        f"MERGE INTO {table} t USING {view} c ON {on} "  # noqa: S608
+        f"WHEN MATCHED AND c.`{OP}` = '{DELETE}' THEN DELETE "
+        f"WHEN MATCHED AND c.`{OP}` = '{UPDATE}' THEN UPDATE SET {sets} "
+        f"WHEN NOT MATCHED AND c.`{OP}` = '{INSERT}' THEN "
+        f"INSERT ({', '.join(names)}) VALUES ({values})"
+    )
+    changes.createOrReplaceTempView(view)
+    try:
+        with missing_files():
+            spark.sql(statement).collect()
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
+        match = _DELTA_ERROR.search(str(error))
+        if match is None:
+            raise
+        raise UnmergeableTableError(f"Delta rejects the merged rows ({match[0]})") from error
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+_DELTA_ERROR = re.compile(r"\[DELTA_[^\n]*")
+_METRICS = {
+    "added": "numTargetRowsInserted",
+    "changed": "numTargetRowsUpdated",
+    "removed": "numTargetRowsDeleted",
+}
+
+
+def _check_metrics(entry: Sequence[Action], expected: RowMergeCounts) -> None:
+    info = next(fields_of(entry, "commitInfo"), {})
+    metrics = info.get("operationMetrics") or {}
+    for name, metric in _METRICS.items():
+        wanted, count = getattr(expected, name), int(metrics.get(metric, -1))
+        if count != wanted:
+            raise UnmergeableTableError(
+                f"Delta would have {name} {count:,} rows instead of {wanted:,}: several rows "
+                "of the files that changed may have one key"
+            )
+
+
+def _entries(place: str, files: pa.Table) -> Iterator[tuple[str, Entry]]:
+    mtimes = files["mtime"].cast(pa.int64()).to_pylist()
+    columns = (files[each].to_pylist() for each in ("name", "size", "checksum"))
+    for name, size, checksum, mtime in zip(*columns, mtimes, strict=True):
+        yield (
+            name,
+            Entry(
+                address=f"{place}/{name}",
+                size=size,
+                checksum=checksum,
+                mtime=mtime * _NANOSECONDS,
+                metadata={},
+                content_type=DEFAULT_CONTENT_TYPE,
+            ),
+        )

@@ -1,0 +1,256 @@
+"""Branches that changed rows of one file, merged by key, on real Delta tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sparklake import Branch, MergeConflictError, Repository
+from sparklake.errors import InvalidInputError
+from sparklake.strategies import rows
+from sparklake.verbs.merges import merge as merges
+from sparklake.verbs.merges import three_way
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+T = "tables/t"
+RULES = {f"{T}/": rows("id")}
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Callable[..., DataFrame]:
+    def make(*ids: int) -> DataFrame:
+        data = [(each, f"name {each}", each * 10) for each in ids]
+        return spark.createDataFrame(data, "id bigint, name string, v int").coalesce(1)
+
+    return make
+
+
+@pytest.fixture
+def edit(spark: SparkSession) -> Callable[..., None]:
+    def change(branch: Branch, *statements: str) -> None:
+        with branch.edit_delta(T) as location:
+            for each in statements:
+                spark.sql(each.format(t=f"delta.`{location}`")).collect()
+        branch.commit("; ".join(statements)[:100])
+
+    return change
+
+
+def started(repo: Repository, rows_of: DataFrame, **properties: str) -> tuple[Branch, Branch]:
+    main = repo.branch("main")
+    main.write(rows_of, T, "delta", **properties)
+    main.commit("created the table")
+    return repo.create_branch("dev", "main"), main
+
+
+def at(repo: Repository, ref: str) -> Rows:
+    return sorted(map(tuple, repo.read(ref, T).collect()))
+
+
+def files_of(repo: Repository, ref: str) -> list[str]:
+    return [each.path for each in repo.objects(ref, f"{T}/part-")]
+
+
+@contextmanager
+def moved_away(repo: Repository, path: str) -> Iterator[None]:
+    """Take a file out of the store, so that nothing can read it."""
+    info = next(each for each in repo.objects("main", path) if each.path == path)
+    file = Path(info.address.removeprefix("file://"))
+    file.rename(file.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        file.with_suffix(".away").rename(file)
+
+
+def test_rows_merge_without_reading_other_files(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    dev, main = started(repo, frame(100, 101))
+    (untouched,) = files_of(repo, "main")
+    main.write(frame(*range(1, 7)), T, "delta", mode="append")
+    main.commit("more rows")
+    repo.delete_branch("dev")
+    dev = repo.create_branch("dev", "main")
+    edit(
+        dev,
+        "UPDATE {t} SET v = 0 WHERE id = 1",
+        "DELETE FROM {t} WHERE id = 2",
+        "INSERT INTO {t} VALUES (20, 'theirs', 2), (22, 'both', 2)",
+        "UPDATE {t} SET v = 7 WHERE id = 3",
+    )
+    edit(
+        main,
+        "UPDATE {t} SET name = 'ours' WHERE id = 4",
+        "DELETE FROM {t} WHERE id = 5",
+        "INSERT INTO {t} VALUES (21, 'ours', 2), (22, 'both', 2)",
+        "UPDATE {t} SET v = 7 WHERE id = 3",
+    )
+    with pytest.raises(MergeConflictError, match="removed or rewrote files"):
+        repo.merge("dev", "main")
+    with moved_away(repo, untouched):
+        preview = repo.preview_merge("dev", "main", rules=RULES).row_merges[T]
+        merged = repo.merge("dev", "main", rules=RULES)
+    counts = (preview.added, preview.changed, preview.removed, preview.conflicts)
+    assert counts == (1, 1, 1, 0)
+    assert preview.bytes
+    assert merged.metadata["sparklake.merge.rows"] == f"{T}: 1 added, 1 changed, 1 removed"
+    assert at(repo, "main") == [
+        (1, "name 1", 0),
+        (3, "name 3", 7),
+        (4, "ours", 40),
+        (6, "name 6", 60),
+        (20, "theirs", 2),
+        (21, "ours", 2),
+        (22, "both", 2),
+        (100, "name 100", 1000),
+        (101, "name 101", 1010),
+    ]
+    # Both go on: an append of source is merged as files, and only once.
+    dev.write(frame(30), T, "delta", mode="append")
+    dev.commit("one more row")
+    assert "sparklake.merge.rows" not in repo.merge("dev", "main", rules=RULES).metadata
+    assert [each[0] for each in at(repo, "main")].count(30) == 1
+
+
+def test_conflicting_rows_stop_a_merge(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    dev, main = started(repo, frame(1, 2, 3))
+    edit(dev, "UPDATE {t} SET v = 5, name = 'theirs' WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
+    edit(main, "UPDATE {t} SET v = 6 WHERE id IN (1, 2)")
+    head = main.head
+    with pytest.raises(
+        MergeConflictError, match=r'2 rows differently, such as \{"id":1\}'
+    ) as raised:
+        repo.merge("dev", "main", rules=RULES)
+    assert main.head == head
+    listed = {json.loads(each.key)["id"]: each for each in raised.value.conflict_rows.collect()}
+    assert (listed[1].table, listed[1].column) == (T, None)
+    assert [json.loads(getattr(listed[1], each))["v"] for each in ("base", "source", "dest")] == [
+        *(10, 5, 6)
+    ]
+    assert listed[2].source is None
+    preview = repo.preview_merge("dev", "main", rules=RULES)
+    assert (preview.row_merges[T].conflicts, preview.unresolved > 0) == (2, True)
+    cells = repo.merge_conflicts("dev", "main", T, rows("id", columns=True)).collect()
+    assert sorted((each.key.id, each.column, each.source) for each in cells) == [
+        (1, "v", "5"),
+        (2, None, None),
+    ]
+    repo.merge("dev", "main", rules={f"{T}/": rows("id", columns=True, then="dest-wins")})
+    assert at(repo, "main") == [(1, "theirs", 6), (2, "name 2", 6), (3, "name 3", 30)]
+
+
+def test_keys_are_checked_by_name(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    _, main = started(repo, frame(1, 2, 2))
+    edit(main, "ALTER TABLE {t} SET TBLPROPERTIES ('sparklake.key' = 'id')")
+    repo.delete_branch("dev")
+    dev = repo.create_branch("dev", "main")
+    edit(dev, "UPDATE {t} SET v = 5 WHERE id = 1")
+    edit(main, "UPDATE {t} SET v = 6 WHERE id = 2")
+    with pytest.raises(InvalidInputError, match='"id":2'):
+        repo.merge("dev", "main", rules={f"{T}/": "rows()"})
+    with pytest.raises(InvalidInputError, match="no column 'nothing'"):
+        repo.merge("dev", "main", rules={f"{T}/": "rows(nothing)"})
+    with pytest.raises(InvalidInputError, match="repeated"):
+        repo.merge("dev", "main", rules={f"{T}/": "rows(id, name)"})
+
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "vectors": {"delta.enableDeletionVectors": "true"},
+    "changes": {"delta.enableChangeDataFeed": "true"},
+}
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("kind", TABLES)
+def test_features_and_later_verbs(
+    repo: Repository,
+    frame: Callable[..., DataFrame],
+    edit: Callable[..., None],
+    kind: str,
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    dev, main = started(repo, frame(*range(1, 7)), **TABLES[kind])
+    edit(dev, "UPDATE {t} SET v = 0 WHERE id = 1", "DELETE FROM {t} WHERE id IN (2, 6)")
+    edit(main, "UPDATE {t} SET name = 'ours' WHERE id = 3", "DELETE FROM {t} WHERE id = 6")
+    before = at(repo, "main")
+    merged = repo.merge("dev", "main", rules=RULES)
+    result = [(1, "name 1", 0), (3, "ours", 30), (4, "name 4", 40), (5, "name 5", 50)]
+    assert at(repo, "main") == result
+    if kind == "changes":
+        feed = repo.export("main", str(tmp_path))
+        assert feed is not None
+        changes = spark.read.format("delta").option("readChangeFeed", "true")
+        last = changes.option("startingVersion", 3).load(f"{tmp_path}/{T}").collect()
+        assert sorted((each.id, each["_change_type"]) for each in last) == [
+            (1, "update_postimage"),
+            (1, "update_preimage"),
+            (2, "delete"),
+        ]
+    # Again in both directions, with new changes to the same rows.
+    edit(dev, "UPDATE {t} SET v = 1 WHERE id = 4")
+    edit(main, "UPDATE {t} SET v = 2 WHERE id = 5")
+    repo.merge("main", "dev", rules=RULES)
+    repo.merge("dev", "main", rules=RULES)
+    result = [(1, "name 1", 0), (3, "ours", 30), (4, "name 4", 1), (5, "name 5", 2)]
+    assert at(repo, "main") == at(repo, "dev") == result
+    # A revert of the merge gives dest's rows back, beside later changes.
+    main.revert(merged.id, parent_number=1, rules=RULES)
+    later = {4: ("name 4", 1), 5: ("name 5", 2)}
+    assert at(repo, "main") == [
+        (id_, *later[id_]) if id_ in later else (id_, name, v) for id_, name, v in before
+    ]
+
+
+@pytest.mark.system
+def test_lost_races_and_crashes(
+    repo: Repository,
+    frame: Callable[..., DataFrame],
+    edit: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dev, main = started(repo, frame(1, 2, 3))
+    edit(dev, "UPDATE {t} SET v = 5 WHERE id = 1")
+    edit(main, "UPDATE {t} SET v = 6 WHERE id = 2")
+    head, rows_before = main.head, at(repo, "main")
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(merges, "publish", crash)
+        with pytest.raises(KeyboardInterrupt):
+            repo.merge("dev", "main", rules=RULES)
+    assert (main.head, at(repo, "main")) == (head, rows_before)
+    runs, real = [], three_way.with_rows
+
+    def raced(union: Any) -> Any:
+        runs.append(union.name)
+        merged = real(union)
+        if len(runs) == 1:
+            edit(main, "UPDATE {t} SET v = 7 WHERE id = 3")
+        elif len(runs) == 2:
+            main.put("other", b"object")
+            main.commit("another object")
+        return merged
+
+    monkeypatch.setattr(three_way, "with_rows", raced)
+    repo.merge("dev", "main", rules=RULES)
+    # The table changed once, so its rows were merged twice; the other commit reused them.
+    assert len(runs) == 2
+    assert at(repo, "main") == [(1, "name 1", 5), (2, "name 2", 6), (3, "name 3", 7)]
