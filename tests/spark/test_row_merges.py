@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparklake.errors import InvalidInputError, StrategyError
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.strategies import Rows, rows
 from tests.support.strategies import take_of
@@ -200,3 +201,119 @@ def test_random_merges_equal_merges_of_dicts(
 ) -> None:
     chance = random.Random(f"{strategy.name} {cases}")
     check(spark, tmp_path, [random_case(chance) for _ in range(cases)], strategy)
+
+
+def frames(spark: SparkSession, schema: str, **sets: list[tuple[Any, ...]]) -> Any:
+    from sparklake.frames.tables.row_merge import RowSides
+
+    return RowSides(*(spark.createDataFrame(sets.get(each, []), schema) for each in FILES))
+
+
+def outcomes(spark: SparkSession, schema: str, key: str, **sets: list[tuple[Any, ...]]) -> set[Any]:
+    from sparklake.frames.tables.row_merge import row_merge
+
+    sides = frames(spark, schema, **sets)
+    merge = row_merge(sides, rows(key), sides.both.schema, (key,))
+    return {tuple(each) for each in merge.counts().collect()}
+
+
+def test_null_and_repeated_keys_are_reported_by_side(spark: SparkSession) -> None:
+    found = outcomes(
+        spark,
+        "id int, a int",
+        "id",
+        # 1: twice in base. 2: source adds a row that a file of base, read for dest, has already.
+        # 3: the same in dest. 4: unchanged.
+        only_source=[(1, 0), (3, 0), (4, 0)],
+        only_dest=[(1, 0), (2, 0)],
+        both=[(None, 1)],
+        source=[(2, 5), (4, 0)],
+        dest=[(3, 5), (2, 0)],
+    )
+    repeated = {(f"repeated in {each}", 1) for each in ("base", "source", "dest")}
+    assert found == {("null key", 1), *repeated}
+
+
+def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> None:
+    schema = "id int, d double, m map<string,string>, s struct<m: map<string,timestamp>>"
+    nan, zero = float("nan"), -0.0
+    old = [
+        (1, nan, {"a": None, "b": "2"}, None),
+        (2, 0.0, {"a": None}, None),
+        (3, None, None, (None,)),
+        (4, None, {}, None),
+    ]
+    new = [
+        (1, nan, {"b": "2", "a": None}, None),
+        (2, zero, {"a": "null"}, None),
+        (3, None, None, (None,)),
+        (4, None, None, None),
+    ]
+    found = outcomes(spark, schema, "id", both=old, source=new, dest=old)
+    assert found == {("update", 2)}
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "dest", "merged"),
+    [
+        ("id int", "id int, a int", "id int, b int", "id int, b int, a int"),
+        ("id int, a int", "id int", "id int, a int", "id int"),
+        ("id int, a int", "id int, a bigint", "id int, a int", "id int, a bigint"),
+        ("id int", "id int, a int", "id int, a int", "id int, a int"),
+        ("id int", "id int, a int", "id int, a string", "base no column, source int, dest string"),
+        ("id int, a int", "id int", "id int, a bigint", "'a' differently"),
+        ("id int, a bigint", "id int, a int", "id int, a bigint", "from bigint to int"),
+        ("id int, a int", "id int, a string", "id int, a int", "from int to string"),
+    ],
+)
+def test_schemas_merge_by_column(
+    spark: SparkSession, base: str, source: str, dest: str, merged: str
+) -> None:
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames.tables.row_merge import merged_schema
+
+    schemas = [spark.createDataFrame([], each).schema for each in (base, source, dest)]
+    if merged.startswith("id"):
+        assert merged_schema(*schemas) == StructType.fromDDL(merged)
+    else:
+        with pytest.raises(InvalidInputError, match=merged):
+            merged_schema(*schemas)
+
+
+def test_columns_that_cannot_be_keys_are_rejected_by_name(spark: SparkSession) -> None:
+    from sparklake.frames.tables.row_merge import row_merge
+
+    sides = frames(spark, "id int, m map<string,int>")
+    schema = sides.both.schema
+    for key, strategy, why in (
+        ((), rows(), "the table has no key"),
+        (("x",), rows("x"), "no column 'x'"),
+        (("m",), rows("m"), "'m' contains a map<string,int>"),
+        (("id",), rows("id", then="newest(m)"), "'m' contains a map"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            row_merge(sides, strategy, schema, key)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda batch: ["source"], "returned 1 decisions for 2 conflicts"),
+        (lambda batch: ["nobody"] * 2, "decided 'nobody'"),
+        (lambda batch: 1 / 0, "failed: ZeroDivisionError"),
+    ],
+)
+def test_failing_function_fails_the_merge(
+    spark: SparkSession, function: Callable[..., Any], why: str
+) -> None:
+    from sparklake.engine.spark import errors_of_tasks
+    from sparklake.frames.tables.row_merge import row_merge
+
+    schema = "id int, a int"
+    sets = {each: [(1, at), (2, at)] for at, each in enumerate(("both", "source", "dest"))}
+    sides = frames(spark, schema, **sets)
+    sides = type(sides)(*(getattr(sides, each).coalesce(1) for each in FILES))
+    merge = row_merge(sides, rows("id", then=function), sides.both.schema, ("id",))
+    with pytest.raises(StrategyError, match=why), errors_of_tasks():
+        merge.counts().collect()

@@ -366,7 +366,7 @@ def _take(then: Strategy | Newest | None) -> Column:
 
 def _merged(schema: StructType) -> Column:
     """Return the merged row, or null for none. A remaining conflict keeps dest's values."""
-    taken = F.element_at(DECISIONS, 1)
+    taken = F.get(DECISIONS, F.lit(0))
     whole = (
         F.when(taken == SOURCE, F.col(SOURCE))
         .when(taken == BASE, F.col(BASE))
@@ -374,7 +374,7 @@ def _merged(schema: StructType) -> Column:
         .otherwise(F.col(DEST))
     )
     cells = F.struct(*(_merged_cell(schema, name).alias(name) for name in schema.names))
-    is_whole = F.element_at(CELLS, 1).isNull() & (F.size(CELLS) > 0)
+    is_whole = F.get(CELLS, F.lit(0)).isNull() & (F.size(CELLS) > 0)
     return F.when(F.col(CELLS).isNull(), F.col(SOURCE)).when(is_whole, whole).otherwise(cells)
 
 
@@ -431,3 +431,14 @@ def of_tables(tables: Sequence[tuple[str, DataFrame]]) -> DataFrame:
         for name, rows in tables
     ]
     return reduce(DataFrame.unionAll, named)
+
+
+def applied(rows: DataFrame, merge: RowMerge, key: Sequence[str]) -> DataFrame:
+    """Apply the changes of a merge to rows of dest, which must have all changed keys."""
+    changes, names = merge.changes(), merge.schema.names
+    keys = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
+    matches = (column(name).eqNullSafe(F.col(f"key {at}")) for at, name in enumerate(key))
+    on = reduce(Column.__and__, matches)
+    unchanged = aligned(rows, merge.schema).join(changes.select(*keys), on, how="left_anti")
+    fields = (F.col(ROW).getField(name).alias(name) for name in names)
+    return unchanged.unionAll(changes.where(F.col(OP) != DELETE).select(*fields))

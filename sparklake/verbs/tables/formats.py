@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.records import Record
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from sparklake.frames.tables.row_merge import RowMerge, RowSides
-
 VERSION_AS_OF = "versionAsOf"
-
-
-class TableRows(Protocol):
-    """The rows of one table that both sides of a merge changed, for `merged_rows`."""
-
-    @property
-    def folder(self) -> str:
-        """The path of the table with a slash at its end."""
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The key in the table's own properties, empty without one."""
-
-    @property
-    def files(self) -> int:
-        """The number of files to read."""
-
-    @property
-    def size(self) -> int:
-        """The bytes of the files to read."""
-
-    def schemas(self) -> tuple[StructType, StructType, StructType]:
-        """Return the columns of base, source and dest."""
-
-    def sides(self) -> RowSides:
-        """Return the rows of the changed files."""
-
-    def write(self, merge: RowMerge, place: str) -> Sequence[Record]:
-        """Write dest's table with the changes of a merge into the folder of a registered write.
-
-        Returns:
-            The records of the merged tree below the table, tombstones for its removed files.
-        """
 
 
 class TableFormat(Protocol):

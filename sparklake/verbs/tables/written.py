@@ -18,6 +18,7 @@ from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteFinishedError
 from sparklake.graveler.arrow_batches import pack_batches
+from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
@@ -148,3 +149,11 @@ def abandon_write(context: Context, write_id: str) -> Write:
     if write.state is WriteState.DONE:
         raise WriteFinishedError.of(write_id, write.branch)
     return write
+
+
+def file_entries(place: str, files: pa.Table) -> Iterator[tuple[str, Entry]]:
+    """Yield the names and entries of files of FILE_SCHEMA."""
+    mtimes = files["mtime"].cast(pa.int64()).to_pylist()
+    columns = (files[each].to_pylist() for each in ("name", "size", "checksum"))
+    for name, size, checksum, mtime in zip(*columns, mtimes, strict=True):
+        yield name, Entry(f"{place}/{name}", size, checksum, mtime * _MICROSECOND)

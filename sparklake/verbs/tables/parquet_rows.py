@@ -1,0 +1,248 @@
+"""The changed rows of a Parquet folder in a merge."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.delta_log.table_files import is_hidden
+from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.partitions import PartitionColumns
+from sparklake.frames.tables.table_sides import TableSide
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.records import Record, tombstone
+from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.strategies.judging import new_record
+from sparklake.strategies.object_access import NewObject
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.snapshot import snapshot_over
+from sparklake.verbs.tables.diff_sides import FolderPair
+from sparklake.verbs.tables.formats import has_log
+from sparklake.verbs.tables.other_formats import check_no_other
+from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.spark_writer import save_rows
+from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
+from sparklake.verbs.tables.written import file_entries, written_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames.tables.row_merge import RowMerge, RowSides
+
+_REFS = ("base", "source", "dest")
+_BASE, _SOURCE, _DEST = 0, 1, 2
+
+
+def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> ParquetRows | None:
+    """Return the changed rows of a folder if both sides changed the same file of base.
+
+    Two files added at one path are in conflict, too. A side that replaces a file under a new name
+    changes it.
+
+    Raises:
+        InvalidInputError: The rows of the folder cannot be merged.
+    """
+    if not sides.path_filter.parts(prefix_interval(folder.encode())):
+        return None
+    source, dest, apart = (
+        _changes(context, sides, folder, pair)
+        for pair in ((_BASE, _SOURCE), (_BASE, _DEST), (_SOURCE, _DEST))
+    )
+    is_met = (source.old | source.new) & (dest.old | dest.new)
+    if not is_met or not (apart.old | apart.new):
+        return None
+    table = ParquetRows(context, sides.trees, folder, source, dest)
+    for version in table.pair(_SOURCE, _DEST).tables():
+        check_no_other(version.other, folder, version.ref)
+        if has_log(version):
+            return None
+    if not sides.path_filter.holds(prefix_interval(folder.encode())):
+        raise InvalidInputError(f"the selected paths include only a part of the table {folder!r}")
+    others = [each for each in source.every | dest.every if not each.endswith(".parquet")]
+    if others:
+        raise InvalidInputError(
+            f"rows are merged in Parquet and Delta tables only, but {folder!r} contains "
+            f"{min(others)!r}"
+        )
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The data files of base that a side changed or removed, and those that it has instead."""
+
+    old: frozenset[str]
+    new: frozenset[str]
+
+    @property
+    def every(self) -> frozenset[str]:
+        return self.old | self.new
+
+
+def _changes(
+    context: Context, sides: ThreeWayTrees, folder: str, places: tuple[int, int]
+) -> ChangedFiles:
+    names = _pair(context, sides.trees, folder, places).changed_paths()
+    old, new = (frozenset(each for each in side if not is_hidden(each.encode())) for side in names)
+    return ChangedFiles(old, new)
+
+
+def _pair(
+    context: Context, trees: Sequence[MetaRangeId], folder: str, places: tuple[int, int]
+) -> FolderPair:
+    one, other = places
+    refs = _REFS[one], _REFS[other]
+    return FolderPair(
+        context, folder, refs, (context.trees.get(trees[one]), context.trees.get(trees[other]))
+    )
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """The rows of the files of a Parquet folder that a side changed since base."""
+
+    context: Context
+    trees: Sequence[MetaRangeId]
+    folder: str
+    source: ChangedFiles
+    dest: ChangedFiles
+
+    key: Sequence[str] = ()
+    """A folder has no properties, so the strategy must have the key."""
+
+    def pair(self, one: int, other: int) -> FolderPair:
+        return _pair(self.context, self.trees, self.folder, (one, other))
+
+    @property
+    def files(self) -> int:
+        return sum(len(names) for _, names in self._read)
+
+    @cached_property
+    def bytes(self) -> int:
+        return sum(pc.sum(self._sizes(*each)).as_py() or 0 for each in self._read)
+
+    @property
+    def _read(self) -> Sequence[tuple[int, frozenset[str]]]:
+        """The tree and the names of the files of each set of `RowSides`."""
+        both = self.source.old & self.dest.old
+        return [
+            (_BASE, self.source.old - both),
+            (_BASE, self.dest.old - both),
+            (_BASE, both),
+            (_SOURCE, self.source.new),
+            (_DEST, self.dest.new),
+        ]
+
+    def _sizes(self, place: int, names: Iterable[str]) -> pa.ChunkedArray:
+        tree = self.context.trees.get(self.trees[place])
+        snapshot = snapshot_over(self.context, _REFS[place], tree)
+        return snapshot.lookup([self.folder + each for each in sorted(names)]).column("size")
+
+    def sides(self) -> tuple[RowSides, StructType]:
+        """Return the rows of the changed files, and the merged columns.
+
+        A column that is missing in new files of a side is null there, as in Spark.
+        """
+        from pyspark.sql.types import StructType
+
+        from sparklake.frames.tables.diff_sides import rows_of, side_schema
+        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+
+        spark = self.context.runners.session()
+        shared = self._shared
+        sets = [self._side(place, names, None) for place, names in self._read]
+        old = self._side(_BASE, self.source.old | self.dest.old, shared)
+        base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *sets[3:]))
+        source, dest = (_over(base, each) for each in new)
+        schema = merged_schema(base, source, dest)
+        names = set(base.names)
+        changed = [
+            each.name
+            for each in schema.fields
+            if each.name in names and each.dataType != base[each.name].dataType
+        ]
+        if changed and shared:
+            raise InvalidInputError(
+                f"one side changed the types of {', '.join(changed)} in {self.folder!r}, and "
+                f"unchanged files such as {shared!r} keep the old ones: rewrite the table on that "
+                "side"
+            )
+        frames = [
+            rows_of(spark, side, StructType([*columns.fields]), PARQUET, {})
+            for side, columns in zip(sets, (base, base, base, source, dest), strict=True)
+        ]
+        return RowSides(*frames), schema
+
+    @cached_property
+    def _shared(self) -> str | None:
+        """A file of dest that the merge neither reads nor writes."""
+        touched = self.dest.new | self.source.old
+        return next((each for each in self._data(_DEST) if each not in touched), None)
+
+    def _data(self, place: int) -> Iterable[str]:
+        paths = self.pair(place, place).paths(0)
+        return (each for each in paths if not is_hidden(each.encode()))
+
+    @cached_property
+    def _partitions(self) -> PartitionColumns:
+        columns = PartitionColumns()
+        names = (name for place in (_BASE, _SOURCE, _DEST) for name in self._data(place))
+        folders = {f"{each.rpartition('/')[0]}/" if "/" in each else "" for each in names}
+        columns.add(pa.array(sorted(folders), pa.string()))
+        return columns
+
+    def _side(self, place: int, names: Iterable[str], shared: str | None) -> TableSide:
+        files = self.pair(place, place).files(0, sorted(names))
+        # An unchanged file of dest is the same in base.
+        sample = self.pair(_DEST, _DEST).files(0, [shared] if shared else [])
+        paths = tuple(each.path for each in files)
+        return TableSide(paths, files, next(iter(sample), None), self._partitions)
+
+    def write(self, merge: RowMerge, key: Sequence[str], sides: RowSides) -> list[Record]:
+        """Write dest's changed files again, and return the table's records in the merged tree."""
+        from sparklake.frames.tables.row_merge import aligned, applied
+
+        place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+        touched = aligned(sides.dest, merge.schema).unionAll(
+            aligned(sides.only_source, merge.schema)
+        )
+        names = self._save(applied(touched, merge, key), place)
+        removed = self.source.every | self.dest.every
+        return sorted([*(tombstone((self.folder + each).encode()) for each in removed), *names])
+
+    def _save(self, rows: DataFrame, place: str) -> list[Record]:
+        request = WriteRequest(
+            branch=f"rows of {self.folder}",
+            path=self.folder.rstrip("/"),
+            folder=self.folder,
+            format=PARQUET,
+            mode=WriteMode.APPEND,
+            partition_by=tuple(self._partitions.values),
+            options={},
+        )
+        check = save_rows(self.context, rows, request, place)
+        with written_files(self.context, request.branch, place) as files:
+            check(files["name"])
+            return [
+                new_record((self.folder + name).encode(), NewObject(entry))
+                for name, entry in file_entries(place, files)
+                if not is_hidden(name.encode())
+            ]
+
+
+def _over(base: StructType, new: StructType) -> StructType:
+    """Return the columns of base with the types of new files, and the columns only in these."""
+    from pyspark.sql.types import StructType
+
+    own = {each.name: each for each in new.fields}
+    fields = [own.pop(each.name, each) for each in base.fields]
+    return StructType([*fields, *own.values()])
