@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake.delta_log.delta_commits import UnmergeableTableError
@@ -199,17 +200,20 @@ def row_merges(unions: Iterable[TableUnion]) -> dict[str, RowMergeCounts]:
     return {each.name: each.row_counts for each in unions if each.row_counts is not None}
 
 
-def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
+def union_labels(
+    unions: Sequence[TableUnion], folders: Mapping[str, RowMergeCounts] = MappingProxyType({})
+) -> dict[str, str]:
     """Return commit metadata about merged tables, and tables resolved by a strategy.
 
-    Long lists are truncated.
+    `folders` are the other tables with merged rows. Long lists are truncated.
     """
     drops = dropped_commits(unions).items()
+    rows = {**row_merges(unions), **folders}
     tables = {
         MERGED_METADATA_KEY: merged_tables(unions),
         WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in table_winners(unions).items()],
         DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in drops],
-        ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in row_merges(unions).items()],
+        ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in rows.items()],
     }
     labels = {key: ", ".join(names) for key, names in tables.items() if names}
     return {

@@ -40,9 +40,11 @@ from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.diffs.differences import Differences
+from sparklake.verbs.merges.folder_rows import folder_conflicts, merge_folder, pending_folders
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.tables.parquet_rows import find_parquet_rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts, open_row_merge
 from sparklake.verbs.tables.version import table_prefix
 
@@ -114,7 +116,18 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     added = AddedFiles()
     for each in counts:
         added.join(each.added_files)
-    schemas = schema_conflicts(context, trees, resolution, added)
+    folders = [
+        merge_folder(each, write=False) for each in pending_folders(context, trees, resolution)
+    ]
+    row_tables = [*unions.row_tables, *(each.folder for each in folders)]
+    schemas = [
+        *(
+            each
+            for each in schema_conflicts(context, trees, resolution, added)
+            if not is_below(each[0].key, row_tables)
+        ),
+        *folder_conflicts(folders),
+    ]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
     conflicts.update((each.key, (each, reason)) for each, reason in (*unions.refused, *schemas))
     preview = MergePreview(
@@ -137,7 +150,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         + unions.counts["conflicts"]
         + len(schemas),
         unresolved=sum(each.unresolved for each in counts)
-        + sum(not is_below(each.conflict.key, unions.row_tables) for each in deferred)
+        + sum(not is_below(each.conflict.key, row_tables) for each in deferred)
         + len(unions.refused)
         + len(schemas),
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
@@ -145,7 +158,10 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         merged_tables=unions.merged,
         table_winners=unions.winners,
         dropped_commits=unions.dropped,
-        row_merges=unions.row_merges,
+        row_merges={
+            **unions.row_merges,
+            **{each.name: each.counts for each in folders if each.counts is not None},
+        },
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)
@@ -156,10 +172,11 @@ def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: R
     """Return the rows of a table that a merge of rows leaves in conflict, computed on demand."""
     sides = merge_sides(context, source, dest, MergeOptions()).trees
     folder = table_prefix(path)
-    table = find_delta_rows(context, sides, folder)
+    table = find_delta_rows(context, sides, folder) or find_parquet_rows(context, sides, folder)
     if table is None:
         raise InvalidInputError(
-            f"{path!r} is not a Delta table on both sides of the merge of {source!r} into {dest!r}"
+            f"{path!r} is not a table with files that both sides of the merge of {source!r} into "
+            f"{dest!r} changed"
         )
     return open_row_merge(table, rows)[0].conflicts()
 

@@ -43,6 +43,13 @@ from sparklake.verbs.delta.merged_log import (
 )
 from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
+from sparklake.verbs.merges.folder_rows import (
+    MergedFolder,
+    PendingFolder,
+    folder_conflicts,
+    merge_folder,
+    pending_folders,
+)
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 
@@ -114,10 +121,20 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
     unions = table_unions(context, sides, resolution, attempts.logs)
-    schemas = schema_conflicts(context, sides, resolution, attempts.added)
+    pending = pending_folders(context, sides, resolution)
+    row_tables = [each.folder for each in pending]
+    schemas = [
+        each
+        for each in schema_conflicts(context, sides, resolution, attempts.added)
+        if not is_below(each[0].key, row_tables)
+    ]
+    row_tables += [folder_of_log(each.folder) for each in unions if each.pending is not None]
+    leave_deferred(outcome, row_tables)
     unions = _with_rows(attempts, sides, outcome, unions, schemas)
-    leave_deferred(outcome, [folder_of_log(each.folder) for each in unions if each.row_counts])
-    _check_settled(context, sides, outcome, unions, schemas)
+    if pending:
+        _check_settled(context, sides, outcome, unions, schemas)
+    folders = _merged_folders(attempts, pending)
+    _check_settled(context, sides, outcome, unions, schemas, folders)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept or outcome.deferred:
         # Another attempt must collect the kept objects and the deferred conflicts again.
@@ -126,7 +143,18 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
-    return MergedTree(tree.id, union_labels(unions))
+    if folders:
+        records = sorted(record for each in folders for record in each.records)
+        tree = context.trees.keep(with_records(context, attempts.title, tree, records))
+    counts = {each.name: each.counts for each in folders if each.counts is not None}
+    return MergedTree(tree.id, union_labels(unions, counts))
+
+
+def _merged_folders(attempts: Attempts, pending: Sequence[PendingFolder]) -> list[MergedFolder]:
+    for each in pending:
+        if each.identity not in attempts.results:
+            attempts.results[each.identity] = merge_folder(each)
+    return [attempts.results[each.identity] for each in pending]
 
 
 def _with_rows(
@@ -217,10 +245,14 @@ def _check_settled(
     outcome: PlanResult,
     unions: Sequence[TableUnion],
     schemas: Sequence[tuple[Conflict, str]] = (),
+    folders: Sequence[MergedFolder] = (),
 ) -> None:
     refused = [each for each in unions if each.refusal is not None]
-    if outcome.left_count or refused or schemas:
-        raise _conflict_error(context, sides, outcome, refused, schemas)
+    conflicts = [*schemas, *folder_conflicts(folders)]
+    if outcome.left_count or refused or conflicts:
+        rows = [(each.name, each.conflicting_rows) for each in refused]
+        rows += [(each.name, each.conflicting_rows) for each in folders]
+        raise _conflict_error(context, sides, outcome, refused, conflicts, rows)
 
 
 def _with_unions(
@@ -239,6 +271,7 @@ def _conflict_error(
     outcome: PlanResult,
     refused: Sequence[TableUnion],
     schemas: Sequence[tuple[Conflict, str]],
+    conflicting: Sequence[tuple[str, DataFrame | None]],
 ) -> errors.MergeConflictError:
     tables = [*refused_conflicts(refused), *schemas]
     rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
@@ -260,12 +293,11 @@ def _conflict_error(
         rows,
         total,
         row_overlaps(context, sides.dest, refused),
-        _conflicting_rows(refused),
+        _conflicting_rows(conflicting),
     )
 
 
-def _conflicting_rows(refused: Sequence[TableUnion]) -> DataFrame | None:
-    named = [(each.name, each.conflicting_rows) for each in refused]
+def _conflicting_rows(named: Sequence[tuple[str, DataFrame | None]]) -> DataFrame | None:
     tables = [(name, rows) for name, rows in named if rows is not None]
     if not tables:
         return None

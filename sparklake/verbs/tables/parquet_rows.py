@@ -15,6 +15,7 @@ from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import TableSide
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.records import Record, tombstone
@@ -53,12 +54,19 @@ def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> Pa
     """
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
-    source, dest, apart = (
-        _changes(context, sides, folder, pair)
-        for pair in ((_BASE, _SOURCE), (_BASE, _DEST), (_SOURCE, _DEST))
+    apart = _changes(context, sides, folder, (_SOURCE, _DEST))
+    if not apart.every:
+        return None
+    if len(sides.bases) > 1:
+        # The state of a file in several merge bases may be unknown.
+        raise InvalidInputError(
+            f"the rows of {folder!r} cannot be merged, because the sides have several merge bases: "
+            "merge without the rule for this folder"
+        )
+    source, dest = (
+        _changes(context, sides, folder, pair) for pair in ((_BASE, _SOURCE), (_BASE, _DEST))
     )
-    is_met = (source.old | source.new) & (dest.old | dest.new)
-    if not is_met or not (apart.old | apart.new):
+    if not source.every & dest.every:
         return None
     table = ParquetRows(context, sides.trees, folder, source, dest)
     for version in table.pair(_SOURCE, _DEST).tables():
@@ -152,6 +160,10 @@ class ParquetRows:
 
         A column that is missing in new files of a side is null there, as in Spark.
         """
+        return self._frames
+
+    @cached_property
+    def _frames(self) -> tuple[RowSides, StructType]:
         from pyspark.sql.types import StructType
 
         from sparklake.frames.tables.diff_sides import rows_of, side_schema
@@ -207,10 +219,18 @@ class ParquetRows:
         paths = tuple(each.path for each in files)
         return TableSide(paths, files, next(iter(sample), None), self._partitions)
 
-    def write(self, merge: RowMerge, key: Sequence[str], sides: RowSides) -> list[Record]:
+    def conflict(self) -> Conflict:
+        """Return the first file that both sides changed."""
+        key = (self.folder + min(self.source.every & self.dest.every)).encode()
+        trees = (self.context.trees.get(each).ranges for each in self.trees)
+        base, source, dest = (self.context.open_ranges.lookup(each, key) for each in trees)
+        return Conflict(key, base, source, dest)
+
+    def write(self, merge: RowMerge, key: Sequence[str]) -> list[Record]:
         """Write dest's changed files again, and return the table's records in the merged tree."""
         from sparklake.frames.tables.row_merge import aligned, applied
 
+        sides, _ = self._frames
         place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
         touched = aligned(sides.dest, merge.schema).unionAll(
             aligned(sides.only_source, merge.schema)

@@ -1,0 +1,179 @@
+"""Merges of the rows of Parquet folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sparklake import Lake, Repository
+from sparklake.errors import InvalidInputError, MergeConflictError
+from sparklake.strategies import rows
+from sparklake.verbs.tables.row_merges import RowMergeCounts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/x"
+SCHEMA = "id int, a int, day string"
+Row = tuple[Any, ...]
+
+
+@pytest.fixture
+def repo(
+    local_lake: Lake, spark: SparkSession, names: Iterator[str], namespace: Path
+) -> Repository:
+    return local_lake.create_repository(next(names), str(namespace), range_records=8)
+
+
+def write(
+    repo: Repository,
+    branch: str,
+    table: Sequence[Row],
+    schema: str = SCHEMA,
+    mode: str = "overwrite",
+    **options: Any,
+) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    frame = spark.createDataFrame(list(table), schema).coalesce(1)
+    repo.branch(branch).write(frame, TABLE, mode=mode, **options)
+    repo.branch(branch).commit("write")
+
+
+def diverge(repo: Repository, base: Sequence[Row], **options: Any) -> None:
+    write(repo, "main", base, **options)
+    repo.create_branch("dev", "main")
+
+
+def content(repo: Repository, ref: str = "main") -> list[Row]:
+    frame = repo.read(ref, TABLE).select("id", "a", "day")
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def paths(repo: Repository, ref: str = "main") -> set[str]:
+    return {each.path for each in repo.objects(ref, TABLE) if each.path.endswith(".parquet")}
+
+
+BASE = [(1, 1, "x"), (2, 2, "x"), (3, 3, "y"), (4, 4, "y")]
+
+
+def test_overwrites_of_both_sides_merge_by_rows(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 10, "x"), (2, 2, "x"), (4, 4, "y"), (5, 5, "y")])
+    write(repo, "main", [(1, 1, "x"), (2, 20, "x"), (3, 3, "y"), (4, 4, "y"), (6, 6, "y")])
+    rules = {TABLE: rows("id")}
+    preview = repo.preview_merge("dev", "main", rules=rules)
+    assert preview.row_merges == {
+        TABLE: RowMergeCounts(
+            added=1, changed=1, removed=1, files=3, bytes=preview.row_merges[TABLE].bytes
+        )
+    }
+    assert preview.row_merges[TABLE].bytes > 0
+    assert preview.unresolved == 0
+    before = paths(repo)
+    commit = repo.merge("dev", "main", rules=rules)
+    merged = [(1, 10, "x"), (2, 20, "x"), (4, 4, "y"), (5, 5, "y"), (6, 6, "y")]
+    assert content(repo) == merged
+    assert not paths(repo) & (before | paths(repo, "dev"))
+    assert commit.metadata["sparklake.merge.rows"] == f"{TABLE}: 1 added, 1 changed, 1 removed"
+    assert commit.metadata[".lakefs.merge.strategy"] == f"{TABLE}=rows(id); else none"
+    # Both directions afterwards, and the way back.
+    repo.merge("main", "dev", rules=rules)
+    assert content(repo, "dev") == merged
+    repo.branch("main").revert(commit.id, parent_number=1)
+    assert content(repo) == [(1, 1, "x"), (2, 20, "x"), (3, 3, "y"), (4, 4, "y"), (6, 6, "y")]
+
+
+def test_conflicting_rows_move_nothing_and_are_rows(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 10, "x"), (2, 20, "z"), *BASE[3:]])
+    write(repo, "main", [(1, 11, "x"), (2, 21, "x"), *BASE[2:]])
+    head = repo.branch("main").head
+    with pytest.raises(MergeConflictError, match=r"2 rows of 'tables/x' differently") as raised:
+        repo.merge("dev", "main", rules={TABLE: rows("id", columns=True)})
+    assert repo.branch("main").head == head
+    conflicts = raised.value.conflict_rows.orderBy("key").collect()
+    assert [tuple(each) for each in conflicts] == [
+        (TABLE, '{"id":1}', "a", "1", "10", "11"),
+        (TABLE, '{"id":2}', "a", "2", "20", "21"),
+    ]
+    found = repo.merge_conflicts("dev", "main", TABLE, rows("id", columns=True))
+    assert found.count() == 2
+    repo.merge("dev", "main", rules={f"{TABLE}/": rows("id", columns=True, then="source-wins")})
+    assert content(repo) == [(1, 10, "x"), (2, 20, "z"), (4, 4, "y")]
+
+
+def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -> None:
+    options = {"partition_by": ["day"]}
+    diverge(repo, BASE, **options)
+    write(repo, "main", [(7, 7, "w")], mode="append", **options)
+    write(repo, "dev", [(8, 8, "v")], mode="append", **options)
+    some = {"mode": "overwrite-partitions", **options}
+    write(repo, "dev", [(1, 10, "x"), (2, 2, "x")], **some)
+    untouched = {each for each in paths(repo) if "/day=y/" in each}
+    write(repo, "main", [(1, 1, "x")], **some)
+    repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    assert content(repo) == [*((1, 10, "x"), (3, 3, "y"), (4, 4, "y")), *((7, 7, "w"), (8, 8, "v"))]
+    assert untouched <= paths(repo)
+    assert {each.split("/")[2] for each in paths(repo)} == {f"day={each}" for each in "vwxy"}
+
+
+def test_without_a_common_file_files_merge_unread(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(5, 5, "x")], mode="append")
+    write(repo, "main", [(6, 6, "x")], mode="append")
+    files = paths(repo) | paths(repo, "dev")
+    commit = repo.merge("dev", "main", rules={TABLE: "rows(no_such_column)"})
+    assert paths(repo) == files
+    assert "sparklake.merge.rows" not in commit.metadata
+
+
+def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(*row, row[0]) for row in BASE], f"{SCHEMA}, new int")
+    write(repo, "main", [*BASE[:3], (4, 5, "y")])
+    with pytest.raises(MergeConflictError, match="1 rows"):
+        repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    repo.merge("dev", "main", rules={TABLE: "rows(id, columns=true)"})
+    found = repo.read("main", TABLE).select("id", "a", "day", "new").collect()
+    assert sorted(map(tuple, found)) == [*((*row, row[0]) for row in BASE[:3]), (4, 5, "y", 4)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("rows", "the table has no key"),
+        ("rows(x)", "no column 'x'"),
+        ("rows(day)", r"'repeated in base', such as \{\"day\":\"x\"\}"),
+        ("rows(a)", "'null key'"),
+    ],
+)
+def test_rows_that_cannot_be_merged_are_a_conflict(repo: Repository, rule: str, why: str) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 1, "x"), (9, None, "q")])
+    write(repo, "main", [(1, 2, "x")])
+    head = repo.branch("main").head
+    with pytest.raises((MergeConflictError, InvalidInputError), match=why):
+        repo.merge("dev", "main", rules={TABLE: rule})
+    assert repo.branch("main").head == head
+
+
+def test_rule_with_wildcards_leaves_conflicts_of_folders(repo: Repository) -> None:
+    diverge(repo, BASE)
+    main, dev = (repo.branch(each) for each in ("main", "dev"))
+    name = next(iter(paths(repo)))
+    main.put(name, b"one")
+    dev.put(name, b"other")
+    for each in (main, dev):
+        each.commit("change")
+    for rules in ({"tables/*/": "rows(id)"}, {"tables/**": "rows(id)"}):
+        assert repo.preview_merge("dev", "main", rules=rules).unresolved == 1
+        with pytest.raises(MergeConflictError, match=name):
+            repo.merge("dev", "main", rules=rules)
