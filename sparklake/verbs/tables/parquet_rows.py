@@ -54,8 +54,11 @@ def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> Pa
     """
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
-    apart = _changes(context, sides, folder, (_SOURCE, _DEST))
-    if not apart.every:
+    versions = _pair(context, sides.trees, folder, (_SOURCE, _DEST)).tables()
+    # The log decides which files of a Delta table are valid.
+    if any(map(has_log, versions)):
+        return None
+    if not _changes(context, sides, folder, (_SOURCE, _DEST)).every:
         return None
     if len(sides.bases) > 1:
         # The state of a file in several merge bases may be unknown.
@@ -69,10 +72,8 @@ def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> Pa
     if not source.every & dest.every:
         return None
     table = ParquetRows(context, sides.trees, folder, source, dest)
-    for version in table.pair(_SOURCE, _DEST).tables():
+    for version in versions:
         check_no_other(version.other, folder, version.ref)
-        if has_log(version):
-            return None
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
         raise InvalidInputError(f"the selected paths include only a part of the table {folder!r}")
     others = [each for each in source.every | dest.every if not each.endswith(".parquet")]
