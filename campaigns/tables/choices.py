@@ -77,12 +77,12 @@ class Choices:
         """Return a condition that usually holds for few rows."""
         choice, random = self.random.random(), self.random
         ids = sorted({int(str(row[ID])) for row in table.rows.values()}) or [0]
-        if choice < 0.55:
+        if choice < 0.6 or (choice < 0.75 and not self.features.partitioned):
             return Condition(ID, tuple(random.sample(ids, min(len(ids), random.randint(1, 2)))))
         if choice < 0.75:
             return Condition(PART, (random.randrange(PARTS),))
         if choice < 0.9:
-            modulus = random.randint(3, 7)
+            modulus = random.randint(5, 11)
             return Condition(ID, (random.randrange(modulus),), modulus)
         keys = sorted(key for key, _ in table.rows) or [0]
         return Condition(KEY, (random.choice(keys),))
@@ -90,8 +90,8 @@ class Choices:
     def base(self) -> Insert:
         """Return the insert that fills a new table."""
         self.number += 1
-        rows = tuple(NewRow(100 + at, at, at % PARTS) for at in range(12))
-        return Insert(self.number, rows, files=3)
+        rows = tuple(NewRow(100 + at, at, at % PARTS) for at in range(18))
+        return Insert(self.number, rows, files=6)
 
     def operation(self, table: Table) -> Operation:
         self.number += 1
@@ -105,14 +105,14 @@ class Choices:
         column = random.choice(added) if added and random.random() < 0.5 else None
         part = random.randrange(PARTS) if random.random() < 0.25 else None
         yield 4, lambda: Insert(number, self.rows(4), random.randint(1, 2))
-        yield 4, lambda: Delete(number, self.where(table))
-        yield 4, lambda: Update(number, self.where(table), part, column)
-        yield 3, lambda: Merge(number, self._rows_by_id(), random.random() < 0.3)
+        yield 5, lambda: Delete(number, self.where(table))
+        yield 5, lambda: Update(number, self.where(table), part, column)
+        yield 4, lambda: Merge(number, self._rows_by_id(), random.random() < 0.3)
         yield 1, lambda: Overwrite(number, self.rows(4), random.randint(1, 2))
-        yield 2, lambda: self._replace(table)
-        yield 2, lambda: Optimize(number)
+        yield 1, lambda: self._replace(table)
+        yield 1, lambda: Optimize(number)
         if self.features.partitioned:
-            yield 2, lambda: OverwritePartitions(number, self.rows(3), 1)
+            yield 1, lambda: OverwritePartitions(number, self.rows(3), 1)
         name = SHARED_COLUMN if random.random() < 0.4 else f"c{number}"
         if name not in table.columns and len(added) < 3:
             yield 1, lambda: AddColumn(number, name)
