@@ -132,13 +132,13 @@ def partial_log(
 ) -> list[Action]:
     """Return the first commit of a private table that has only the given files."""
     features = settings.protocol.get("writerFeatures") or ()
-    named: dict[str, Fields] = {
+    domains_by_name: dict[str, Fields] = {
         each["domain"]: each for each in fields_of(settings.actions, "domainMetadata")
     }
     for name in _DOMAINS if "domainMetadata" in features else ():
-        domain = named.get(name) or dest.find_domain(name)
+        domain = domains_by_name.get(name) or dest.find_domain(name)
         if domain is not None and not domain.get("removed"):
-            named[name] = domain
+            domains_by_name[name] = domain
     configuration = {
         name: value
         for name, value in (settings.metadata.get("configuration") or {}).items()
@@ -149,7 +149,7 @@ def partial_log(
         info,
         {"protocol": settings.protocol},
         {"metaData": {**settings.metadata, "configuration": configuration}},
-        *({"domainMetadata": each} for each in named.values() if not each.get("removed")),
+        *({"domainMetadata": each} for each in domains_by_name.values() if not each.get("removed")),
         *({"add": {**each, "dataChange": False}} for each in files),
     ]
 

@@ -244,10 +244,10 @@ def _check_metrics(entry: Sequence[Action], expected: RowMergeCounts) -> None:
     info = next(fields_of(entry, "commitInfo"), {})
     metrics = info.get("operationMetrics") or {}
     for name, metric in _METRICS.items():
-        wanted, count = getattr(expected, name), int(metrics.get(metric, -1))
-        if count != wanted:
+        number, count = getattr(expected, name), int(metrics.get(metric, -1))
+        if count != number:
             raise UnmergeableTableError(
-                f"Delta would have {name} {count:,} rows instead of {wanted:,}: several rows "
+                f"Delta would have {name} {count:,} rows instead of {number:,}: several rows "
                 "of the files that changed may have one key"
             )
 

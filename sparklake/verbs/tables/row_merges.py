@@ -99,9 +99,9 @@ def merged_rows(table: ChangedRows, rows: Rows) -> Iterator[MergedRows]:
     with (
         job_description(table.context.runners.session(), title),
         missing_files(),
-        kept_rows(merge.rows) as kept,
+        kept_rows(merge.rows) as persisted,
     ):
-        merge = merge.over(kept)
+        merge = merge.over(persisted)
         numbers = {each["outcome"]: each["count"] for each in merge.counts().collect()}
         invalid = sorted(numbers.keys() - {INSERT, UPDATE, DELETE, CONFLICT})
         if invalid:
