@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from campaigns.faults.rounds import Options
-from campaigns.tables import merges
+from campaigns.tables import merges, row_merges
 from tests.campaigns.test_campaigns import SEED, check, share_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,20 @@ def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
     kinds = ("change feed", "all")
     figures, _ = merges.campaign(Options(6, SEED, verbs=kinds), spark, tmp_path, 3)
     check(figures, 6)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)  # on a machine that may be busy
+def test_random_merges_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options(6, SEED, verbs=("vectors",))
+    check(row_merges.campaign(options, spark, tmp_path), 6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(0)
+def test_many_random_merges_of_rows(spark: SparkSession, tmp_path: Path) -> None:
+    rounds = share_of(300)
+    check(row_merges.campaign(Options(rounds, SEED), spark, tmp_path), rounds)
 
 
 @pytest.mark.exhaustive
