@@ -17,7 +17,6 @@ SHOWN = {
         "<b>removed</b>",
     ],
     "merge_conflicts": ["config/prices.json", ">source</th>", "<b>conflict</b>", "image/svg+xml"],
-    "merge_rows": ["RowMergeCounts(", "&quot;", "conflicts=1", "image/svg+xml"],
     "history": ["<b>removed</b>", "<b>changed</b>", "image/svg+xml", "image/png", "nightly"],
 }
 """Parts of what each one shows as tables and pictures."""
