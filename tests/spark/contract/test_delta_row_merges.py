@@ -123,6 +123,7 @@ def test_rows_merge_without_reading_other_files(
     assert [each[0] for each in at(repo, "main")].count(30) == 1
 
 
+@pytest.mark.system
 def test_conflicting_rows_stop_a_merge(
     repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
 ) -> None:
@@ -152,6 +153,7 @@ def test_conflicting_rows_stop_a_merge(
     assert at(repo, "main") == [(1, "theirs", 6), (2, "name 2", 6), (3, "name 3", 30)]
 
 
+@pytest.mark.system
 def test_keys_are_checked_by_name(
     repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
 ) -> None:
@@ -193,10 +195,10 @@ def test_features_and_later_verbs(
     result = [(1, "name 1", 0), (3, "ours", 30), (4, "name 4", 40), (5, "name 5", 50)]
     assert at(repo, "main") == result
     if kind == "changes":
-        feed = repo.export("main", str(tmp_path))
+        feed = repo.export("main", str(tmp_path / "exported"))
         assert feed is not None
         changes = spark.read.format("delta").option("readChangeFeed", "true")
-        last = changes.option("startingVersion", 3).load(f"{tmp_path}/{T}").collect()
+        last = changes.option("startingVersion", 3).load(f"{tmp_path}/exported/{T}").collect()
         assert sorted((each.id, each["_change_type"]) for each in last) == [
             (1, "update_postimage"),
             (1, "update_preimage"),
