@@ -23,6 +23,7 @@ COMMANDS = {
         "moves",
         "postgres_size",
         "read_planning",
+        "row_merges",
         "s3",
         "scale",
         "spark_scale",

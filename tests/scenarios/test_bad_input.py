@@ -536,6 +536,12 @@ COMMITS: list[Case] = [
 
 MERGES: list[Case] = [
     (
+        "rows of a conflict by a strategy for objects",
+        InvalidInputError,
+        "is not a strategy for rows",
+        lambda lab: lab.repo.merge_conflicts("dev", "main", "t", "newest-wins"),
+    ),
+    (
         "itself",
         NoChangesError,
         "'dev' cannot be merged into itself: choose two",
@@ -638,6 +644,8 @@ CANNOT_BE_WRONG = {
     *("Repository.purges", "Repository.writes"),
     # What they take is a DataFrame, and they are refused in the tests of Spark.
     *("Branch.edit_delta", "Branch.write"),
+    # It takes an error of a merge, which may have no such rows.
+    "Repository.overlapping_rows",
 }
 """Verbs that take nothing that could be wrong, or cannot be called here."""
 

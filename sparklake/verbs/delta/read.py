@@ -84,7 +84,12 @@ def _write(
 ) -> None:
     rewrite = to_addresses(_resolver(context, table))
     with scratch_folder(disk_root()) as scratch:
-        placed = dict(placed_files(table, log, files, scratch, rewrite))
+        try:
+            placed = dict(placed_files(table, log, files, scratch, rewrite))
+        except errors.CorruptFileError as error:
+            raise errors.CorruptFileError(
+                f"a file in the Delta log of {table.path!r} at {table.ref!r} is damaged: {error}"
+            ) from error
         placed.setdefault(commit_name(files.version), checkpointed_commit())
         view.put({f"{LOG_FOLDER}{name}": each for name, each in placed.items()})
 
