@@ -83,8 +83,36 @@ DELTA_FEATURES = {
         later=("ALTER TABLE {t} RENAME COLUMN new TO newer",),
         values=", 0 AS newer",
     ),
+    "mapping-id": Feature(
+        "column mapping by id", "columnMapping", properties={"delta.columnMapping.mode": "id"}
+    ),
     "row-tracking": Feature(
         "row tracking", "rowTracking", properties={"delta.enableRowTracking": "true"}
+    ),
+    "identity": Feature(
+        "identity columns",
+        "identityColumns",
+        columns=f"k BIGINT GENERATED ALWAYS AS IDENTITY, {_COLUMNS}",
+    ),
+    "generated": Feature(
+        "generated columns",
+        "generatedColumns",
+        columns=f"{_COLUMNS}, twice BIGINT GENERATED ALWAYS AS (id * 2)",
+    ),
+    "constraints": Feature(
+        "NOT NULL and CHECK constraints",
+        "checkConstraints",
+        columns="id BIGINT NOT NULL, name STRING",
+        more=("ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 1000)",),
+    ),
+    "defaults": Feature(
+        "column defaults",
+        "allowColumnDefaults",
+        columns=f"{_COLUMNS}, extra STRING DEFAULT 'x'",
+        properties={"delta.feature.allowColumnDefaults": "supported"},
+    ),
+    "change-data": Feature(
+        "change data feed", "changeDataFeed", properties={"delta.enableChangeDataFeed": "true"}
     ),
     "widening": Feature(
         "type widening",
@@ -101,8 +129,25 @@ DELTA_FEATURES = {
         more=("UPDATE {t} SET v = parse_json('{{\"a\": 1}}')",),
         on_spark_3=False,
     ),
+    "ntz": Feature(
+        "timestamps without a time zone", "timestampNtz", f"{_COLUMNS}, at TIMESTAMP_NTZ"
+    ),
+    "in-commit": Feature(
+        "in-commit timestamps",
+        "inCommitTimestamp",
+        properties={"delta.enableInCommitTimestamps": "true"},
+    ),
     "clustering": Feature(
         "liquid clustering", "clustering", clause="CLUSTER BY (id)", later=("OPTIMIZE {t}",)
+    ),
+    "uniform": Feature(
+        "Iceberg compatibility",
+        "icebergCompatV2",
+        properties={
+            "delta.enableIcebergCompatV2": "true",
+            "delta.columnMapping.mode": "name",
+            "delta.enableDeletionVectors": "false",
+        },
     ),
 }
 
