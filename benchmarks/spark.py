@@ -9,9 +9,6 @@ from sparklake.session import find_java_home
 
 JARS = Path(sys.prefix) / "jars"
 
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The options of a JVM that does not run long enough to repay better compilation or collection."""
-
 
 def found_jars() -> list[Path]:
     """Return the downloaded jars."""

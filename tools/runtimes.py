@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from benchmarks.spark import SHORT_LIVED_JVM
 from sparklake.graveler.kernel_choice import is_compiled
 from tools.release import build_archive, build_compiled_wheel, build_pure_wheel, check_wheel
 
@@ -275,7 +274,6 @@ def _first_merge(environment: Environment) -> None:
         "PYSPARK_PYTHON": environment.python,
         "PYSPARK_DRIVER_PYTHON": environment.python,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": SHORT_LIVED_JVM,
     }
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

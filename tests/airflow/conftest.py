@@ -18,7 +18,6 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from benchmarks.spark import SHORT_LIVED_JVM
 from campaigns.postgres import embedded_home, home_dsn
 from sparklake import Lake, Repository, connect
 from sparklake.session import find_java_home
@@ -122,7 +121,6 @@ def airflow(dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
         "SPARKLAKE_HOOKS_ALLOW": "shell",
         "SPARKLAKE_CACHE_BYTES": "0",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": SHORT_LIVED_JVM,
         "NO_COLOR": "1",
         "COLUMNS": "400",
         "JAVA_HOME": java_home,

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.spark import SHORT_LIVED_JVM
-
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 # Without logging: a JVM that cannot use the archive would say so on standard output.
-SHORT_LIVED = f"-Xlog:disable -XX:SharedArchiveFile={ARCHIVE} {SHORT_LIVED_JVM}"
-"""The options of such a JVM, with the archive."""
+SHORT_LIVED = (
+    f"-Xlog:disable -XX:SharedArchiveFile={ARCHIVE} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+)
+"""The options of a JVM that does not run long enough to repay better compilation or collection."""
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
 
     from benchmarks.spark import spark_environment
 
-    options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} {SHORT_LIVED_JVM}"
+    options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} -XX:+UseSerialGC"
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     with TemporaryDirectory() as folder:
         command = ["bash", submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
