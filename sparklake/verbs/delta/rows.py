@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
@@ -28,7 +26,6 @@ from sparklake.delta_log.union.rows import (
     touched_paths,
 )
 from sparklake.frames.tables.spark_sources import check_delta, load_delta, missing_files
-from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.layout import DATA_FOLDER
@@ -42,6 +39,7 @@ from sparklake.verbs.delta.tree_log import TreeLog
 from sparklake.verbs.tables.row_merges import RowMergeCounts
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import tree_table
+from sparklake.verbs.tables.written import file_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
 
 _BASE, _SOURCE, _DEST = 0, 1, 2
 _NAMES = ("base", "source", "dest")
-_NANOSECONDS = 1_000
-"""Nanoseconds per microsecond."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ class DeltaRows:
         _check_metrics(entries[0], expected)
         title = f"rows of {self.folder.rstrip('/')}"
         with new_files(self.context, title, place, base, entries) as files:
-            entry_of = dict(_entries(place, files))
+            entry_of = dict(file_entries(place, files))
         actions = restated(entries[0], settings, dest, signature)
         return RowCommit(version, actions, entry_of)
 
@@ -250,20 +246,3 @@ def _check_metrics(entry: Sequence[Action], expected: RowMergeCounts) -> None:
                 f"Delta would have {name} {count:,} rows instead of {number:,}: several rows "
                 "of the files that changed may have one key"
             )
-
-
-def _entries(place: str, files: pa.Table) -> Iterator[tuple[str, Entry]]:
-    mtimes = files["mtime"].cast(pa.int64()).to_pylist()
-    columns = (files[each].to_pylist() for each in ("name", "size", "checksum"))
-    for name, size, checksum, mtime in zip(*columns, mtimes, strict=True):
-        yield (
-            name,
-            Entry(
-                address=f"{place}/{name}",
-                size=size,
-                checksum=checksum,
-                mtime=mtime * _NANOSECONDS,
-                metadata={},
-                content_type=DEFAULT_CONTENT_TYPE,
-            ),
-        )
