@@ -11,11 +11,12 @@ Partition = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A data file: its URI for Spark, its path in the repository, and its partition."""
+    """A data file: its URI for Spark, its path in the repository, its partition, and its bytes."""
 
     uri: str
     path: str
     partition: Partition
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import filterfalse
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklake.delta_log.table_files import HIDDEN, partition_of, partition_value
 from sparklake.engine.lazy_rows import Rows
@@ -61,9 +60,11 @@ class FolderPair:
 
     def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:
         names = list(relative)
-        uris = map(spark_uri, self.lookup(side, names).column("address").to_pylist())
+        rows = self.lookup(side, names)
+        uris = map(spark_uri, rows.column("address").to_pylist())
         paths = (self.folder + each for each in names)
-        return tuple(map(SideFile, uris, paths, map(folder_partition, names)))
+        sizes = rows.column("size").to_pylist()
+        return tuple(map(SideFile, uris, paths, map(folder_partition, names), sizes))
 
 
 def folder_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
@@ -77,9 +78,7 @@ def folder_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
 def _folder_side(
     compared: FolderPair, side: int, changed: Iterable[str], shared: str | None
 ) -> TableSide:
-    names = sorted(_data(changed))
-    files = compared.files(side, names)
-    size = pc.sum(compared.lookup(side, names).column("size")).as_py() or 0
+    files = compared.files(side, sorted(_data(changed)))
     sample = compared.files(side, [shared] if shared else [])
     columns = PartitionColumns()
     if any(each.partition for each in (*files, *sample)):
@@ -87,6 +86,7 @@ def _folder_side(
         folders = {f"{path.rpartition('/')[0]}/" for path in _data(compared.paths(side))}
         columns.add(pa.array(sorted(folders), pa.string()))
     paths = tuple(each.path for each in files)
+    size = sum(each.size for each in files)
     return TableSide(paths, files, next(iter(sample), None), columns, bytes=size)
 
 
