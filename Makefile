@@ -60,7 +60,7 @@ help:
 setup: $(VENV)/.installed $(kernels)
 	@$(BIN)/sparklake --version
 
-setup-tests: setup $(VENV)/.installed-jars $(VENV)/.installed-wheelhouse
+setup-tests: setup $(VENV)/.installed-jars $(VENV)/.installed-wheelhouse $(VENV)/.installed-azurite
 
 quickstart: $(VENV)/.installed $(kernels)
 	@$(BIN)/python -m examples.quickstart $${DIR:+"$$DIR"}
@@ -106,7 +106,7 @@ bench_options = $(if $(SEED),--seed $(SEED)) $(if $(REPS),--reps $(REPS)) \
 
 # The oldest supported Spark, in a separate environment.
 test-spark3:
-	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 $(addprefix .venv-spark3/.installed-,jars wheelhouse)
+	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 $(addprefix .venv-spark3/.installed-,jars wheelhouse azurite)
 	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
 
 # Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
@@ -178,6 +178,14 @@ $(VENV)/constraints.txt: constraints.txt | $(BIN)/python
 $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.installed
 	@$(BIN)/python -m tests.support.jars
 	@$(BIN)/python -m tests.support.java_classes
+	@touch $@
+
+# Azurite, an Azure Blob server. The Node that runs it is a wheel.
+$(VENV)/.installed-azurite: tests/azurite/package-lock.json | $(VENV)/.installed
+	@mkdir -p $(VENV)/azurite && cp tests/azurite/*.json $(VENV)/azurite/
+	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(VENV)/azurite --ignore-scripts --no-audit --no-fund \
+		--loglevel=error >/dev/null || { echo "npm cannot install Azurite, which the tests of Azure need:" \
+		"check the network, and npm's setting registry" >&2; exit 1; }
 	@touch $@
 
 # Packages for the installations of tests, which use no network.

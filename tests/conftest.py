@@ -37,6 +37,7 @@ pytest_plugins = [
     "tests.support.spark",
     "tests.support.cluster",
     "tests.support.s3_fixtures",
+    "tests.support.cloud_fixtures",
     "tests.support.postgres",
 ]
 
