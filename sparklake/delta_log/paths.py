@@ -13,6 +13,9 @@ from uuid import UUID
 from sparklake.delta_log.file_names import folder_of_log
 from sparklake.errors import CorruptFileError
 
+PLAIN = "/:=@,;!$&'()*+~._-"
+"""The characters in a path, besides letters and digits, that Hadoop does not encode."""
+
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _LOCAL = re.compile(r"^file:/+")
 _Z85 = f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
@@ -33,7 +36,7 @@ def name_of(path: str) -> str:
 
 def encoded_path(uri: str) -> str:
     """Encode a URI as a path in a log, as Spark's scans do: local ones have a single slash."""
-    return quote(_LOCAL.sub("file:/", uri), safe="/:")
+    return quote(_LOCAL.sub("file:/", uri), safe=PLAIN)
 
 
 def canonical_path(path: str) -> str:

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.delta_log.paths import PLAIN
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,8 +34,7 @@ FILE_SCHEMA = pa.schema(
 # Spark skips markers, logs and temporary files.
 HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 _HIDDEN_KEY = re.compile(HIDDEN.encode())
-_PLAIN = "/:=@,;!$&'()*+~._-"
-_TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
+_TO_QUOTE = rf"[^A-Za-z0-9{re.escape(PLAIN)}]"
 
 
 def data_files(
@@ -75,7 +76,7 @@ def partition_value(text: str) -> str | None:
 def quoted(uris: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring_regex(uris, _TO_QUOTE)).as_py():
         return uris
-    return pa.array([quote(uri, safe=_PLAIN) for uri in uris.to_pylist()], pa.string())
+    return pa.array([quote(uri, safe=PLAIN) for uri in uris.to_pylist()], pa.string())
 
 
 # --- one file under several names -----------------------------------------------------------------
