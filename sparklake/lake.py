@@ -152,8 +152,8 @@ class Lake:
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Register "sparklake.objects", ".diff" and ".log" of this lake for `spark.read.format`."""
-        from sparklake.verbs.tables.read import register_formats
+        """Register the formats "lakefs", "sparklake.objects", ".diff" and ".log" of this lake."""
+        from sparklake.verbs.tables.sources import register_formats
 
         opener = self.remote_opener()
         register_formats(spark or self._runners.session(), opener)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 # Lazy imports: Arrow takes 0.25 s, which opening a repository does not need.
 if TYPE_CHECKING:
+    from sparklake.frames.tables.parquet_scan import Scan
     from sparklake.frames.tables.table_sides import TableSide
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.tables.diff_sides import FolderPair
@@ -24,3 +25,8 @@ class DeltaFormat:
         from sparklake.verbs.delta.diff import delta_sides
 
         return delta_sides(compared)
+
+    def scan(self, table: TableVersion) -> Scan:
+        from sparklake.verbs.delta.scan import scan_delta
+
+        return scan_delta(table)

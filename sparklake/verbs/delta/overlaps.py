@@ -15,10 +15,10 @@ from sparklake.errors import CorruptFileError, SparklakeError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.rows.objects import object_info
 from sparklake.rows.overlaps import RowOverlap
+from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, ReadAhead
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.merged_log import TableUnion
-from sparklake.verbs.objects.open_files import ContentReader
 
 MAX_POSITIONS = 1_000
 """The maximum number of reported positions of a file."""

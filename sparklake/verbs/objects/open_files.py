@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from typing_extensions import Buffer
-
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.ports import Content
+from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import CheckedContent, ObjectContent, ReadAhead
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
@@ -95,44 +93,6 @@ def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool
     except ObjectNotFoundError:
         return
     raise AlreadyExistsError(f"{branch!r} already has an object {path!r}: choose another path")
-
-
-class ContentReader(io.RawIOBase):
-    """The content of an object as a readable file."""
-
-    def __init__(self, content: Content, name: str) -> None:
-        self._content = content
-        self._at = 0
-        self.name = name
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
-        if whence not in starts or starts[whence] + offset < 0:
-            raise ValueError(f"the position {offset} from {whence} is invalid in {self.name!r}")
-        self._at = starts[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Buffer, /) -> int:
-        """Read into a buffer until it is full or the content ends."""
-        view = memoryview(buffer).cast("B")
-        read = self._content[self._at : self._at + len(view)]
-        view[: len(read)] = read
-        self._at += len(read)
-        return len(read)
-
-    def readall(self) -> bytes:
-        read = self._content[self._at :]
-        self._at += len(read)
-        return read
 
 
 class ObjectWriter(io.BufferedWriter):

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from sparklake.errors import InvalidUriError, StoreUnreachableError
 from sparklake.rows.objects import ObjectInfo
+from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent
-from sparklake.verbs.objects.open_files import ContentReader
 
 ColumnTypes = Mapping[str, str]
 """Spark's type names by lower-case column name; "" is an incomparable type."""

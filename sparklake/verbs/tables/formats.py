@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
@@ -14,6 +14,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
+
+if TYPE_CHECKING:
+    from sparklake.frames.tables.parquet_scan import Scan
 
 VERSION_AS_OF = "versionAsOf"
 
@@ -26,6 +29,9 @@ class TableFormat(Protocol):
 
     def sides(self, compared: FolderPair) -> tuple[TableSide, TableSide]:
         """Return the differing files."""
+
+    def scan(self, table: TableVersion) -> Scan:
+        """Return the columns and the valid files of a table version."""
 
 
 def has_log(table: TableVersion) -> bool:

@@ -1,20 +1,17 @@
-"""Reads of tables at refs, and the formats of Spark's own reader."""
+"""Reads of tables at refs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
-from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
-from sparklake.rows.diffs import DIFF_DDL
-from sparklake.rows.objects import OBJECT_DDL
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.history.log_rows import LOG_DDL
 from sparklake.verbs.tables.formats import VERSION_AS_OF, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
@@ -23,7 +20,7 @@ from sparklake.verbs.tables.view import View
 from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def read_table(
@@ -46,7 +43,7 @@ def read_table(
     table_format = table_format or _found_format(table)
     check_supported(table_format)
     if table_format != DELTA:
-        _check_plain(context, table)
+        check_plain(context, table)
     spark, view = context.runners.session(), None
     if table_format == DELTA:
         check_delta(spark)
@@ -72,7 +69,7 @@ def view_table(
     if table_format not in (DELTA, PARQUET):
         raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
     if table_format == PARQUET:
-        _check_plain(context, table)
+        check_plain(context, table)
     view = _view(context, table, table_format, options)
     if view is None:
         raise InvalidInputError(
@@ -95,7 +92,7 @@ def _view(
     return find_parquet_view(context, table, options)
 
 
-def _check_plain(context: Context, table: TableVersion) -> None:
+def check_plain(context: Context, table: TableVersion) -> None:
     """Reject an empty path, a Delta table or its partition, and other formats."""
     if next(iter(table.objects), None) is None:
         raise no_data_file(table)
@@ -123,20 +120,3 @@ def _read_files(
     spark = context.runners.session()
     types = columns.types(infers=infers_types(spark))
     return read_files(spark, files, types, table_format, options)
-
-
-# --- Spark's own reader ---------------------------------------------------------------------------
-
-FORMATS = {"sparklake.objects": OBJECT_DDL, "sparklake.diff": DIFF_DDL, "sparklake.log": LOG_DDL}
-
-
-def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
-    try:
-        from sparklake.frames.datasources import register_sources
-    except ImportError as error:
-        raise MissingDependencyError(
-            "Python data sources require Spark 4: use repo.objects(ref).to_df(), "
-            "repo.diff(left, right).to_df() and repo.log(ref).to_df(), which have the same "
-            "rows"
-        ) from error
-    register_sources(spark, open_lake, FORMATS)

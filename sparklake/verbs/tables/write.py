@@ -31,6 +31,7 @@ from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _SHOWN = 5
 """The number of columns in an error."""
@@ -41,15 +42,20 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     table = open_table_to_write(context, request)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    _check_fits(rows, request, table)
+    check_fits(rows.schema, request, table)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
         check = save_rows(context, rows, request, write.place)
         with written_files(context, request.branch, write.place) as files:
             check(files["name"])
-            return with_branch_queue(
-                context, request.branch, lambda: _land(context, request, write, files)
-            )
+            return stage_files(context, request, write, files)
+
+
+def stage_files(
+    context: Context, request: WriteRequest, write: Write, files: pa.Table
+) -> TableWrite:
+    """Stage the files of a registered write, given as FILE_SCHEMA, and close it."""
+    return with_branch_queue(context, request.branch, lambda: _land(context, request, write, files))
 
 
 def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
@@ -69,7 +75,8 @@ def may_write(request: WriteRequest, table: TableVersion) -> bool:
     )
 
 
-def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> None:
+def check_fits(schema: StructType, request: WriteRequest, table: TableVersion) -> None:
+    """Reject rows that could not be read with those of the table."""
     check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -89,10 +96,10 @@ def _check_fits(rows: DataFrame, request: WriteRequest, table: TableVersion) -> 
             "the same partition_by, or overwrite all of it"
         )
     if request.schema_check and request.format == PARQUET:
-        _check_schema(rows, request, file)
+        _check_schema(schema, request, file)
 
 
-def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> None:
+def _check_schema(schema: StructType, request: WriteRequest, file: ObjectInfo) -> None:
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import type_names
 
@@ -100,7 +107,7 @@ def _check_schema(rows: DataFrame, request: WriteRequest, file: ObjectInfo) -> N
     if before is None:
         return
     folders = {each.lower() for each in request.partition_by}
-    after = {name: kind for name, kind in type_names(rows.schema).items() if name not in folders}
+    after = {name: kind for name, kind in type_names(schema).items() if name not in folders}
     what = f"{request.folder!r} on {request.branch!r}"
     types = differing_types(before, after)
     if types:

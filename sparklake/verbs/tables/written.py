@@ -113,15 +113,19 @@ def file_shares(files: pa.Table) -> pa.Table:
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
     """Register a write; abandon it at the end unless it is staged or Postgres is unreachable."""
-    name = uuid.uuid4().hex
-    if context.once is not None:
-        name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
-    write = context.refs.writes.begin(name, f"{DATA_FOLDER}{name}", branch, context.committer)
+    write = register_write(context, branch)
     try:
         yield write
     finally:
         with suppress(RefStoreUnavailableError):
             context.refs.writes.abandon([write.id])
+
+
+def register_write(context: Context, branch: str) -> Write:
+    name = uuid.uuid4().hex
+    if context.once is not None:
+        name = f"{_abandon_earlier(context, context.once)}{name[_RUN_LETTERS:]}"
+    return context.refs.writes.begin(name, f"{DATA_FOLDER}{name}", branch, context.committer)
 
 
 def _abandon_earlier(context: Context, run: OnceRun) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from chispa import assert_df_equality
-from psycopg.conninfo import make_conninfo
 
-import sparklake
 from benchmarks.counting import recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
@@ -18,30 +15,12 @@ from sparklake.rows.diffs import DIFF_DDL, THREE_WAY_DDL
 from sparklake.rows.objects import OBJECT_DDL
 from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.history.log_rows import LOG_DDL
-from tests.spark.contract.conftest import PATHS
+from tests.spark.contract.conftest import PATHS, SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
 
 pytestmark = pytest.mark.spark
-
-SECRET = "pa55w0rd-that-nobody-sees"
-
-
-@pytest.fixture
-def settings_home(lake_dsn: str, tmp_path: Path) -> Path:
-    """Is a home whose settings file has the DSN; also on the server of Spark Connect."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "sparklake.toml").write_text(f"dsn = '''{make_conninfo(lake_dsn, password=SECRET)}'''")
-    return home
-
-
-@pytest.fixture
-def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
-    with sparklake.connect(home=settings_home, spark=spark) as lake:
-        lake.register()
-        yield lake
 
 
 @pytest.mark.connect

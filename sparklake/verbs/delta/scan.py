@@ -1,0 +1,113 @@
+"""Plans of scans of Delta tables, from the log alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparklake.delta_log.actions import Fields, FileKey, decode_actions, fields_of
+from sparklake.delta_log.checkpoints import adds_in, checkpoint_parts, fields_in
+from sparklake.delta_log.features import check_ordered_by_log
+from sparklake.delta_log.file_names import files_of_version, log_key, log_listing
+from sparklake.delta_log.paths import canonical_path, encoded_path, name_of
+from sparklake.delta_log.rewrite import relative_places
+from sparklake.delta_log.vectors import vector_place
+from sparklake.errors import InvalidInputError, MissingFileError
+from sparklake.verbs.delta.table_copy import entry_bodies, log_body
+from sparklake.verbs.tables.formats import log_files
+from sparklake.verbs.tables.version import TableVersion
+
+if TYPE_CHECKING:
+    from sparklake.frames.tables.parquet_scan import Scan
+
+_READABLE = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+"""The reader features that a scan supports. Column mapping is supported if it is off."""
+
+_MAPPING, _MODE = "columnMapping", "delta.columnMapping.mode"
+_READER_OF_FEATURES = 3
+
+
+def scan_delta(table: TableVersion) -> Scan:
+    # Lazy import: it loads Spark.
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames.tables import parquet_scan as scans
+
+    what = f"the Delta table {table.path!r} at {table.ref!r}"
+    protocol, metadata, adds = _read_log(table)
+    _check_readable(protocol, metadata, what, scans.INSTEAD)
+    names = [fields["path"] for fields in adds]
+    _place(table, adds)
+    files = []
+    for name, fields in zip(names, adds, strict=True):
+        vector = fields.get("deletionVector")
+        place = vector_place(vector) if vector else None
+        file = scans.ScanFile(
+            path=name_of(name),
+            address=canonical_path(fields["path"]),
+            size=fields["size"],
+            partition=fields.get("partitionValues") or {},
+            vector=vector,
+            vector_address=place.path if place else "",
+        )
+        files.append(file)
+    schema = scans.nullable(StructType.fromJson(json.loads(metadata["schemaString"])))
+    return scans.checked(scans.Scan(schema, metadata.get("partitionColumns") or [], files), what)
+
+
+def _read_log(table: TableVersion) -> tuple[Fields, Fields, list[dict[str, Any]]]:
+    """Return the protocol, the metadata and the live files of the latest table version."""
+    log = dict(log_files(table))
+    files = files_of_version(log_listing((name, name) for name in log))
+    if files.missing is not None:
+        raise MissingFileError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has no "
+            f"{log_key(files.missing)!r}, which its version {files.version} needs: restore the file"
+        )
+    state: dict[str, Fields] = {}
+    live: dict[FileKey, dict[str, Any]] = {}
+    kinds = ("protocol", "metaData")
+    read = partial(log_body, table, log)
+    for part in checkpoint_parts(files.checkpoint, read, *kinds, "add", "sidecar"):
+        for kind in kinds:
+            state.update((kind, fields) for fields in fields_in(part, kind))
+        live.update((FileKey.of(fields), dict(fields)) for fields in adds_in(part, None))
+    for name, body in entry_bodies(log, files.commits, table.ref):
+        actions = decode_actions(body, name)
+        for kind in kinds:
+            state.update((kind, fields) for fields in fields_of(actions, kind))
+        for fields in fields_of(actions, "remove"):
+            live.pop(FileKey.of(fields), None)
+        live.update((FileKey.of(fields), fields) for fields in fields_of(actions, "add"))
+    return state["protocol"], state["metaData"], [*live.values()]
+
+
+def _check_readable(protocol: Fields, metadata: Fields, what: str, instead: str) -> None:
+    check_ordered_by_log(protocol, what)
+    version = protocol.get("minReaderVersion", 1)
+    mode = (metadata.get("configuration") or {}).get(_MODE, "none")
+    features = {*(protocol.get("readerFeatures") or ())} - _READABLE
+    features -= {_MAPPING} if mode == "none" else set()
+    features |= {_MAPPING} if mode != "none" else set()
+    features |= {f"reader version {version}"} if version > _READER_OF_FEATURES else set()
+    if features:
+        raise InvalidInputError(
+            f"{what} has features that the format lakefs does not support: "
+            f"{', '.join(sorted(features))}. Instead, {instead}"
+        )
+
+
+def _place(table: TableVersion, adds: Iterable[dict[str, Any]]) -> None:
+    """Replace the relative paths of data files and vectors with addresses."""
+    places = [place for fields in adds for place in relative_places(fields)]
+    paths = [table.folder + each.name for each in places]
+    addresses = table.snapshot.lookup(paths)["address"].to_pylist() if paths else []
+    for path, place, address in zip(paths, places, addresses, strict=True):
+        if address is None:
+            raise MissingFileError(
+                f"{table.ref!r} has no object {path!r}, which the log of its table references: "
+                "restore it"
+            )
+        place.replace(encoded_path(address))

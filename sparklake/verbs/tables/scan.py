@@ -1,0 +1,48 @@
+"""Plans of table scans: the columns and files of a version, for Python data sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.delta_log.table_files import data_files, partition_of, partition_value
+from sparklake.frames.tables.partitions import PartitionColumns
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.formats import has_log
+from sparklake.verbs.tables.parquet_view import no_data_file
+from sparklake.verbs.tables.read import check_plain
+from sparklake.verbs.tables.version import TableVersion, open_table
+
+if TYPE_CHECKING:
+    from sparklake.frames.tables.parquet_scan import Scan
+
+
+def plan_scan(context: Context, ref: str, path: str) -> Scan:
+    """Plan a read of a Parquet or Delta table.
+
+    The columns are those of the first Parquet file and the folders, or those of the Delta log.
+    """
+    table = open_table(context, ref, path)
+    if has_log(table):
+        return context.table_format.scan(table)
+    check_plain(context, table)
+    return _scan_parquet(table)
+
+
+def _scan_parquet(table: TableVersion) -> Scan:
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables import parquet_scan as scans
+    from sparklake.frames.tables.exact_files import with_partitions
+
+    columns, files = PartitionColumns(), []
+    for batch in data_files(table.objects.batches(), table.folder, lambda addresses: addresses):
+        columns.add(batch.column("relative"))
+        rows = (batch.column(each).to_pylist() for each in ("relative", "uri", "size"))
+        for relative, address, size in zip(*rows, strict=True):
+            folders = partition_of(f"{relative.rpartition('/')[0]}/")
+            values = {name: partition_value(text) for name, text in folders}
+            files.append(scans.ScanFile(f"{table.folder}{relative}", address, size, values))
+    if not files:
+        raise no_data_file(table)
+    schema = with_partitions(scans.stored_schema(files[0]), columns.types(infers=True))
+    what = f"{table.path!r} at {table.ref!r}"
+    return scans.checked(scans.Scan(schema, [*columns.values], files), what)
