@@ -11,6 +11,8 @@ from sparklake.errors import HookFailedError, InvalidImportError, MergeConflictE
 from sparklake.graveler.times import SECOND
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.guards import ProtectionRule
@@ -183,6 +185,11 @@ def object_document(each: ObjectInfo) -> Document:
         "metadata": each.metadata,
         "content_type": each.content_type,
     }
+
+
+def url_document(url: str, lifetime: timedelta) -> Document:
+    """Return a presigned URL and its lifetime in seconds."""
+    return {"type": "url", "url": url, "expires_in": int(lifetime.total_seconds())}
 
 
 def upload_document(path: str, upload: FolderUpload) -> Document:

@@ -252,6 +252,20 @@ class Repository:
 
         return read_object(self._context, ref, path)
 
+    def url(self, ref: str, path: str, expires: timedelta = timedelta(hours=1)) -> str:
+        """Return a presigned URL: anyone who has it may read the object until it expires.
+
+        Objects of a branch that are later deleted or purged can no longer be read. The URL expires
+        earlier if the credentials do.
+
+        Raises:
+            InvalidInputError: The object is a local file, or `expires` is more than 7 days.
+            MissingFileError: The object was moved or deleted outside the lake.
+        """
+        from sparklake.verbs.base.read import object_url
+
+        return object_url(self._context, ref, path, expires)
+
     def open(
         self,
         ref: str,

@@ -32,6 +32,7 @@ VERBS = {
     "ls": "objects:ls",
     "stat": "objects:stat",
     "cat": "objects:cat",
+    "url": "objects:url",
     "commit": "commits:commit",
     "reset": "commits:reset",
     "restore": "objects:restore",

@@ -1,4 +1,4 @@
-"""`sparklake put`, `stage`, `rm`, `ls`, `stat`, `cat`, `mv`, `cp` and `restore`."""
+"""`sparklake put`, `stage`, `rm`, `ls`, `stat`, `cat`, `url`, `mv`, `cp` and `restore`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from sparklake.cli import options
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, option
-from sparklake.cli.parsing import STDIN, file_at, labels
+from sparklake.cli.parsing import STDIN, duration, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import date, field_lines, number, one_line, size
@@ -24,6 +25,7 @@ from sparklake.documents import (
     object_document,
     restored_document,
     upload_document,
+    url_document,
 )
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.uri import (
@@ -225,6 +227,20 @@ def cat(invocation: Invocation, uri: ObjectArgument) -> None:
     with _folder_described(repository, target, "ls"):
         body = repository.read_bytes(target.ref, target.key)
     invocation.out.write_bytes(body)
+
+
+@command
+def url(
+    invocation: Invocation,
+    uri: ObjectArgument,
+    expires: Annotated[str, option("Let the URL expire, at most 7d.", metavar="DURATION")] = "1h",
+) -> None:
+    """Print a presigned URL, with which anyone may read an object."""
+    target, lifetime = object_uri(uri), duration(expires) or timedelta()
+    repository = invocation.repository(target.repository)
+    with _folder_described(repository, target, "ls"):
+        signed = repository.url(target.ref, target.key, lifetime)
+    invocation.out.one(url_document(signed, lifetime), signed)
 
 
 RecursiveOption = Annotated[bool, flag("Include everything below KEY/.", "--recursive", "-r")]

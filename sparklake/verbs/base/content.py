@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import Content
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.digests import contradicts, may_be_md5
+from sparklake.stores.objects.signing import signed_url
 
 AHEAD_BYTES = 1 << 20
 
@@ -25,6 +27,18 @@ def read_body(info: ObjectInfo, ref: str) -> bytes:
     if may_be_md5(info.checksum):
         _check_digest(info, ref, hashlib.md5(body, usedforsecurity=False).hexdigest())
     return body
+
+
+def content_url(info: ObjectInfo, ref: str, lifetime: timedelta) -> str:
+    """Return a presigned URL of an object that exists with its size."""
+    store, key = open_object(info.address)
+    url = signed_url(store, key, lifetime)
+    stored = store.find(key)
+    with _missing(info, ref):
+        if stored is None:
+            raise MissingFileError(f"{info.address} does not exist: restore it")
+    _check_size(info, ref, stored.size)
+    return url
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object
 from sparklake.udfs.diffs import diff_body
 from sparklake.udfs.objects import list_body
 from sparklake.udfs.purges import Patterns
-from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.content import content_url, read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import kept_object
@@ -106,6 +107,14 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
     shape = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
     parts = (Rows(Plan(pieces), shape, job, body) for pieces in (plan.pieces[:1], plan.pieces[1:]))
     return not any(batch.num_rows for part in parts for batch in part.batches())
+
+
+def object_url(context: Context, ref: str, path: str, lifetime: timedelta) -> str:
+    info = kept_object(context, ref, path)
+    try:
+        return content_url(info, ref, lifetime)
+    except MissingFileError as error:
+        raise purged_error(context, info, error) from error
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:

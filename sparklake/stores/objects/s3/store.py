@@ -165,6 +165,14 @@ class S3Store:
                 if error_code(error) != "NoSuchKey":
                     raise
 
+    def signed_url(self, key: str, lifetime: timedelta) -> str:
+        seconds = int(lifetime.total_seconds())
+        with s3_errors(self._address(key)):
+            url: str = s3_client().generate_presigned_url(
+                "get_object", Params=self._target(key), ExpiresIn=seconds
+            )
+        return url
+
     def temporary_files(self) -> Iterator[StoredObject]:
         """Yield the incomplete multipart uploads. Their keys end with their ids."""
         # A store without such listings, or without the permission for them, shows none.
