@@ -11,7 +11,7 @@ from sparklake.stores.objects.registry import (
     open_object,
     open_store,
 )
-from sparklake.stores.objects.s3.waits import use_timeouts
+from sparklake.stores.objects.waits import use_timeouts
 
 __all__ = [
     "describe_store",

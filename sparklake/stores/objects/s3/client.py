@@ -21,7 +21,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
-from sparklake.stores.objects.s3.waits import WAITS, timeouts
+from sparklake.stores.objects.waits import WAITS, timeouts
 
 try:
     from boto3.session import Session

@@ -1,0 +1,583 @@
+"""An object store in a bucket or container of any service that obstore supports."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache, partial
+from hashlib import md5
+from pathlib import Path
+from random import random
+from typing import Any, Protocol, TypeVar
+
+from sparklake.config import S3Timeouts
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidKeyError,
+    MissingDependencyError,
+    MissingFileError,
+    SparklakeError,
+    StoreError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.interrupts import Threads, check_interrupted
+from sparklake.stores.objects.digests import may_be_md5
+from sparklake.stores.objects.key_checks import check_key, check_prefix
+from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
+from sparklake.stores.objects.prefetch import overlapped
+from sparklake.stores.objects.waits import WAITS, timeouts
+
+try:
+    import obstore
+    from obstore.exceptions import (
+        AlreadyExistsError,
+        BaseError,
+        InvalidPathError,
+        NotSupportedError,
+        PermissionDeniedError,
+        PreconditionError,
+        UnauthenticatedError,
+    )
+except ImportError as missing:
+    raise MissingDependencyError(
+        f"This store needs obstore, which cannot be imported ({missing}): run "
+        "pip install 'sparklake[azure]' or 'sparklake[gcs]'."
+    ) from missing
+
+_T = TypeVar("_T")
+
+PUT_THREADS = 16
+LARGE_BYTES = 256 << 20
+"""The size above which an object is written in parts, without a condition."""
+
+_PART_BYTES = 16 << 20
+_MAX_PARTS = 10_000
+_PARTS_AT_ONCE = 4
+_CHUNK_BYTES = 4 << 20
+_PAGE = 1000
+
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+"""The pauses between attempts, in seconds. Each is shortened at random."""
+# More attempts rarely help with an endpoint that does not answer at all.
+_SILENT_ATTEMPTS = 3
+
+# The timeout for an answer includes sending the body, here at least as fast as this.
+_BYTES_PER_SECOND = 1 << 20
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w{1,64})</Code>")
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|ContainerBeingDeleted|ResourceNotFound")
+_TAKEN = "BlobAlreadyExists"
+_SILENCE = ("kind: Timeout", "kind: Connect")
+_CUT = "UnexpectedEof"
+
+
+class Bucket(Hashable, Protocol):
+    """A bucket or container of one service: its address, client and listings.
+
+    A frozen value that is pickled into tasks, so it contains no secret.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The canonical URI, without a trailing '/'."""
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of the server, for messages."""
+
+    @property
+    def advice(self) -> str:
+        """The remedy for missing or rejected credentials: an imperative for messages."""
+
+    def settings(self) -> Hashable:
+        """Return what selects the endpoint and the credentials, such as the environment.
+
+        A client is created for each value, once per process.
+        """
+
+    def connect(self, **options: Any) -> Any:
+        """Return obstore's store for the whole bucket, without a prefix.
+
+        `options` are its `client_options` and `retry_config`.
+        """
+
+    def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
+        """Yield whole keys, and folders with `level`, as in `ObjectStore.scan`.
+
+        `listed_entries` is enough for keys that obstore's paths can express.
+        """
+
+
+Entry = StoredObject | StoredFolder
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore:
+    """Objects under a prefix of a bucket. Not for processes forked after its first request."""
+
+    bucket: Bucket
+    prefix: str = ""
+
+    @property
+    def uri(self) -> str:
+        return f"{self.bucket.uri}/{self.prefix}" if self.prefix else self.bucket.uri
+
+    @property
+    def root(self) -> str:
+        """The prefix of all keys: empty, or with a trailing '/'."""
+        return f"{self.prefix}/" if self.prefix else ""
+
+    @property
+    def traits(self) -> StoreTraits:
+        return StoreTraits()
+
+    def get(self, key: str) -> bytes:
+        return self._call(key, lambda path: _whole(obstore.get(self._client(), path)))
+
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
+        def part(path: str) -> ContentPart:
+            answer = obstore.get(self._client(), path, options={"range": (start, stop)})
+            return ContentPart(_whole(answer), answer.meta["size"])
+
+        if start < stop:
+            try:
+                return self._call(key, part)
+            except _BeyondEndError:
+                pass
+        return ContentPart(b"", self._head(key).size)
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yield the bytes of objects. Several reads run at a time."""
+        return overlapped(self.get, keys)
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Stream an object to a local file, through a temporary name next to it."""
+
+        def save(place: str) -> None:
+            answer = obstore.get(self._client(), place)
+            with store_errors(path), whole_file(path) as temporary, temporary.open("wb") as file:
+                for chunk in answer.stream(_CHUNK_BYTES):
+                    file.write(chunk)
+                _check_length(answer, file.tell())
+
+        self._call(key, save)
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Write an object unless it exists.
+
+        Returns True after a lost response if the object has this content.
+        """
+        return self._create(key, body)
+
+    def replace(self, key: str, body: bytes) -> None:
+        client = self._client(len(body))
+        self._call(key, lambda path: obstore.put(client, path, body, use_multipart=False))
+
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        return self._put_all(bodies, self._create)
+
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
+        """Write local files to absent keys; return the written keys.
+
+        A file of more than LARGE_BYTES is not written atomically: services have no condition for
+        uploads in parts.
+        """
+        return self._put_all(files, partial(self._put_file, watch))
+
+    def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
+        for key in items:
+            check_key(key)
+        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
+            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
+            return [key for key, future in writing.items() if future.result()]
+
+    def find(self, key: str) -> StoredObject | None:
+        try:
+            head = self._call(key, lambda path: obstore.head(self._client(), path))
+        except MissingFileError:
+            self._check_bucket(key)
+            return None
+        return stored(key, head)
+
+    def checksum(self, key: str) -> str:
+        """Return the MD5 of an object's bytes, which are read if the ETag is not an MD5."""
+        etag = self._head(key).checksum
+        if may_be_md5(etag):
+            return etag
+
+        def digest(path: str) -> str:
+            content, size = md5(usedforsecurity=False), 0
+            answer = obstore.get(self._client(), path)
+            for chunk in answer.stream(_CHUNK_BYTES):
+                content.update(chunk)
+                size += len(chunk)
+            _check_length(answer, size)
+            return content.hexdigest()
+
+        return self._call(key, digest)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        check_prefix(prefix)
+        return (each for each in self._entries(prefix) if isinstance(each, StoredObject))
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[Entry]:
+        return self._entries(prefix, level=level)
+
+    def delete(self, key: str) -> None:
+        try:
+            self._call(key, lambda path: obstore.delete(self._client(), path))
+        except MissingFileError:
+            return
+
+    def _client(self, size: int = 0) -> Any:
+        seconds = timeouts()
+        # Few different timeouts, because each is a client with connections of its own.
+        patience = seconds.read_seconds * (1 << (size // _BYTES_PER_SECOND // 16).bit_length())
+        return _client(self.bucket, S3Timeouts(seconds.connect_seconds, patience))
+
+    def _head(self, key: str) -> StoredObject:
+        item = self.find(key)
+        if item is None:
+            raise _no_object(f"{self.uri}/{key}")
+        return item
+
+    def _check_bucket(self, key: str) -> None:
+        """Raise for a missing bucket: a HEAD of an object does not show it."""
+        next(self._entries(f"{key}/"), None)
+
+    def _entries(self, prefix: str, *, level: bool = False) -> Iterator[Entry]:
+        root = self.root
+        with remote_errors(self.bucket, f"{self.uri}/{prefix}"):
+            entries = self.bucket.entries(self._client(), root + prefix, level=level)
+            while (entry := in_time(self.bucket, lambda: next(entries, None))) is not None:
+                key = entry.key.removeprefix(root)
+                # Consoles and Hadoop write an empty object for a directory.
+                is_marker = isinstance(entry, StoredObject) and key.endswith("/") and not entry.size
+                if key and not is_marker:
+                    yield entry if not root else _renamed(entry, key)
+
+    def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool:
+        with store_errors(path), open_stream(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGE_BYTES:
+                return self._put_large(watch, key, path, size)
+            if not size:
+                return self._create(key, b"")
+            # Mapped, so that the bodies of many threads need no memory.
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
+                return self._create(key, body)
+
+    def _put_large(self, watch: Watch | None, key: str, path: Path, size: int) -> bool:
+        if self.find(key) is not None:
+            return False
+        part = max(_PART_BYTES, -(-size // _MAX_PARTS))
+
+        def parts() -> Iterator[bytes]:
+            with open_stream(path) as file:
+                while chunk := file.read(part):
+                    check_interrupted()
+                    yield chunk
+                    if watch is not None:
+                        watch(len(chunk))
+
+        client = self._client(part * _PARTS_AT_ONCE)
+        options: Any = {"chunk_size": part, "max_concurrency": _PARTS_AT_ONCE}
+        self._call(key, lambda place: obstore.put(client, place, parts(), **options))
+        return True
+
+    def _create(self, key: str, body: bytes | mmap.mmap) -> bool:
+        client, in_doubt = self._client(len(body)), False
+
+        def create(path: str) -> bool:
+            nonlocal in_doubt
+            try:
+                obstore.put(client, path, body, mode="create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError) as error:
+                if _status(error) == 409 and _TAKEN not in str(error):
+                    raise _ConflictError from error
+                return in_doubt and self._holds(key, body)
+            except BaseException:
+                in_doubt = True
+                raise
+            return True
+
+        return self._call(key, create)
+
+    def _holds(self, key: str, body: bytes | mmap.mmap) -> bool:
+        """Return whether an object has this content: an earlier attempt may have written it."""
+        for start in range(0, len(body) or 1, _PART_BYTES):
+            part = self.get_part(key, start, start + _PART_BYTES)
+            if part.size != len(body) or part.body != body[start : start + _PART_BYTES]:
+                return False
+        return True
+
+    def _call(self, key: str, call: Callable[[str], _T]) -> _T:
+        """Call obstore for a key; repeat after failures that may pass."""
+        check_key(key)
+        with remote_errors(self.bucket, f"{self.uri}/{key}"):
+            return _repeated(lambda: in_time(self.bucket, partial(call, self.root + key)))
+
+
+# --- clients and calls ----------------------------------------------------------------------------
+
+# A forked child has none of the threads that obstore started, so each of its calls would hang.
+_process = {"uses": False, "is_orphan": False}
+
+
+def _forked() -> None:
+    _process["is_orphan"] = _process["uses"]
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _client(bucket: Bucket, patience: S3Timeouts) -> Any:
+    if _process["is_orphan"]:
+        raise StoreError(
+            f"{bucket.uri} cannot be used in this process: it was forked after its parent used a "
+            "remote store. Start processes with multiprocessing's methods spawn or forkserver."
+        )
+    _process["uses"] = True
+    return _connected(bucket, bucket.settings(), patience)
+
+
+@lru_cache(maxsize=32)
+def _connected(bucket: Bucket, settings: Hashable, patience: S3Timeouts) -> Any:
+    options = {
+        "connect_timeout": timedelta(seconds=patience.connect_seconds),
+        "read_timeout": timedelta(seconds=patience.read_seconds),
+        "timeout": timedelta(days=1),
+    }
+    # The attempts are counted above, because an attempt whose answer was lost matters.
+    return bucket.connect(client_options=options, retry_config={"max_retries": 0})
+
+
+class _Attempts:
+    """The attempts at one request."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def are_over(self, error: Exception) -> bool:
+        """Pause after a failure that may pass; return True after any other, or the last one."""
+        silent = any(each in str(error) for each in _SILENCE)
+        most = _SILENT_ATTEMPTS - 1 if silent else len(PAUSES)
+        if self._number >= min(most, len(PAUSES)) or not _may_pass(error):
+            return True
+        time.sleep(PAUSES[self._number] * (0.5 + random() / 2))  # noqa: S311
+        self._number += 1
+        return False
+
+
+def _repeated(call: Callable[[], _T]) -> _T:
+    attempts = _Attempts()
+    while True:
+        try:
+            return call()
+        except (BaseError, _CutError, _ConflictError) as error:
+            if attempts.are_over(error):
+                raise
+
+
+def in_time(bucket: Bucket, call: Callable[[], _T]) -> _T:
+    """Run a call of obstore: warn if it waits for long, and let Ctrl-C interrupt it."""
+    check_interrupted()
+    WAITS.begin(bucket.endpoint)
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        # Python's signals wait for the end of a call into obstore.
+        with Threads(1, "sparklake-call") as thread:
+            return thread.submit(call).result()
+    finally:
+        WAITS.end()
+
+
+# --- listings -------------------------------------------------------------------------------------
+
+
+def listed_entries(client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
+    """List with obstore, whose paths have no empty, '.' or '..' part and no outer slash.
+
+    A key with such a part is an InvalidKeyError. The marker of a directory looks like an empty
+    object, so a lookup decides which empty objects exist. A level is read as a whole.
+    """
+    folder = prefix.rpartition("/")[0]
+    if level or not folder:
+        top = _repeated(lambda: obstore.list_with_delimiter(client, folder))
+        # A folder whose name is empty has the path of its parent.
+        if folder in top["common_prefixes"]:
+            raise ValueError
+    if level:
+        pages: Any = [top["objects"]]
+        for each in top["common_prefixes"]:
+            yield StoredFolder(f"{each}/")
+    else:
+        pages = _pages(client, folder)
+    empty = set[str]()
+    for page in pages:
+        for each in page:
+            path = each["path"]
+            if not path.startswith(prefix) or path in empty:
+                continue
+            if not each["size"]:
+                if not _is_empty(client, path):
+                    continue
+                empty.add(path)
+            yield stored(path, each)
+
+
+def _pages(client: Any, folder: str) -> Iterator[Sequence[Any]]:
+    last, attempts = "", _Attempts()
+    while True:
+        # A listing resumes after an object: the path of a marker is not its key.
+        tail: list[Any] = []
+        try:
+            for chunk in obstore.list(client, folder, offset=last or None, chunk_size=_PAGE):
+                page = [*tail, *chunk]
+                stop = next((at for at in range(len(page), 0, -1) if page[at - 1]["size"]), 0)
+                yield page[:stop]
+                tail, attempts = page[stop:], _Attempts()
+                last = page[stop - 1]["path"] if stop else last
+        except BaseError as error:
+            if attempts.are_over(error):
+                raise
+        else:
+            yield tail
+            return
+
+
+def _is_empty(client: Any, path: str) -> bool:
+    try:
+        return bool(_repeated(lambda: obstore.head(client, path))["size"] == 0)
+    except FileNotFoundError:
+        return False
+
+
+def stored(key: str, facts: Mapping[str, Any]) -> StoredObject:
+    """Convert obstore's metadata of an object."""
+    microseconds = (facts["last_modified"] - _EPOCH) // timedelta(microseconds=1)
+    return StoredObject(key, facts["size"], microseconds * 1000, (facts["e_tag"] or "").strip('"'))
+
+
+def _renamed(entry: Entry, key: str) -> Entry:
+    if isinstance(entry, StoredFolder):
+        return StoredFolder(key)
+    return StoredObject(key, entry.size, entry.mtime, entry.checksum, entry.is_opaque)
+
+
+# --- answers and errors ---------------------------------------------------------------------------
+
+
+class _CutError(Exception):
+    """A body that ended early."""
+
+
+class _ConflictError(Exception):
+    """Another conditional write of the key was in progress."""
+
+
+class _BeyondEndError(StoreError):
+    """A range beyond the end of an object."""
+
+
+def _whole(answer: Any) -> bytes:
+    body = bytes(answer.bytes())
+    _check_length(answer, len(body))
+    return body
+
+
+def _check_length(answer: Any, size: int) -> None:
+    start, stop = answer.range
+    if size != stop - start:
+        raise _CutError
+
+
+def _status(error: Exception) -> int:
+    match = _STATUS.search(str(error))
+    return int(match[1]) if match else 0
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, _CutError | _ConflictError):
+        return True
+    status = _status(error)
+    if status:
+        return status in (408, 429) or (status >= 500 and status != 501)
+    return "Http" in str(error) or "kind: " in str(error)
+
+
+@contextmanager
+def remote_errors(bucket: Bucket, address: str) -> Iterator[None]:
+    """Convert obstore errors to store errors.
+
+    They keep nothing of the service's text and of the request, whose URL may have a signature.
+    """
+    try:
+        yield
+    except SparklakeError:
+        raise
+    except (BaseError, FileNotFoundError, ValueError, _CutError, _ConflictError) as error:
+        raise _converted(error, bucket, address) from None
+
+
+def _converted(error: Exception, bucket: Bucket, address: str) -> Exception:
+    text, status = str(error), _status(error)
+    code = _CODE.search(text)
+    reason = code[1] if code else str(status or type(error).__name__)
+    if _NO_BUCKET.search(text) and status == 404:
+        return StoreUnreachableError.of_missing(
+            f"The bucket of {address} does not exist: create it, or correct the name or the "
+            "endpoint."
+        )
+    if isinstance(error, FileNotFoundError):
+        return _no_object(address)
+    if isinstance(error, ValueError | InvalidPathError):
+        return InvalidKeyError(
+            f"The key of {address}, or one in it, cannot be used with this store: it has an empty, "
+            "'.' or '..' part, or a control character. Rename the object."
+        )
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in (401, 403):
+        return StorePermissionError(
+            f"The store rejects a request for {address} ({reason}): {bucket.advice}."
+        )
+    if isinstance(error, NotSupportedError) or status == 501:
+        return StoreError(
+            f"The store of {address} has no conditional put, so two writers could overwrite each "
+            "other: use a store with conditional puts."
+        )
+    if status == 416:
+        return _BeyondEndError(f"The range is beyond the end of {address}.")
+    if isinstance(error, _CutError) or _CUT in text:
+        return CorruptFileError(
+            f"The body of {address} ends before its announced length at every attempt: it is "
+            "damaged in the bucket or in transit. Check proxies between this machine and the "
+            "store. If that does not help, restore the object."
+        )
+    if not status and not isinstance(error, _ConflictError):
+        return StoreUnreachableError(
+            f"{bucket.endpoint} does not answer for {address}: check the network and the "
+            f"endpoint, and {bucket.advice}."
+        )
+    return StoreError(f"The store failed for {address} ({reason}): try again. This is safe.")
+
+
+def _no_object(address: str) -> MissingFileError:
+    return MissingFileError(
+        f"The object {address} does not exist: it was moved or deleted outside the lake; "
+        "restore it from a backup or an older version."
+    )

@@ -1,0 +1,56 @@
+"""S3 over obstore: the remote store's reference for contract tests and comparisons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from obstore import store as obstore_stores
+
+from sparklake.stores.objects.remote import Entry, RemoteStore, listed_entries
+
+
+@dataclass(frozen=True, slots=True)
+class S3Bucket:
+    """A bucket at the endpoint of an `s3_environment`."""
+
+    name: str
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.name}"
+
+    @property
+    def endpoint(self) -> str:
+        return os.environ["AWS_ENDPOINT_URL"]
+
+    @property
+    def advice(self) -> str:
+        return "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+    def settings(self) -> Hashable:
+        return tuple(sorted(each for each in os.environ.items() if each[0].startswith("AWS_")))
+
+    def connect(self, **options: Any) -> Any:
+        client: Any = {**options.pop("client_options"), "allow_http": True}
+        return obstore_stores.S3Store(
+            self.name,
+            endpoint=self.endpoint,
+            region=os.environ["AWS_DEFAULT_REGION"],
+            access_key_id=os.environ["AWS_ACCESS_KEY_ID"],
+            secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
+            virtual_hosted_style_request=False,
+            client_options=client,
+            **options,
+        )
+
+    def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
+        return listed_entries(client, prefix, level=level)
+
+
+def open_remote_s3(root: str) -> RemoteStore:
+    """Return the store at an `s3://` root, with obstore instead of boto3."""
+    bucket, _, prefix = root.partition("://")[2].partition("/")
+    return RemoteStore(S3Bucket(bucket), prefix)
