@@ -87,10 +87,11 @@ FIRST = (
     "tests/campaigns/test_simulator.py",
 )
 
-# The files that share the Spark session. One process runs them all, because each JVM runs its first
-# queries slowly.
+# The files that share a Spark session. One process runs all of Delta's tests and another one the
+# rest, because each JVM runs its first queries slowly.
+DELTA = re.compile(r"tests/spark/contract/test_(delta_|feature_|table_histories|vector_)")
 WITH_SESSION = re.compile(
-    r"tests/(spark/(contract/|test_(choice|exports|purges|quality|s3_reads|s3_writes)\.)"
+    r"tests/(spark/(contract/|test_(choice|exports|purges|quality|row_merges|s3_reads|s3_writes)\.)"
     r"|jobs/test_jobs\.|cli/test_spark_rows\.|docs/test_spark_pages\.)"
 )
 
@@ -101,9 +102,9 @@ APART = re.compile(r"tests/campaigns/test_simulator\.")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         if WITH_SESSION.match(item.nodeid):
-            return 1
+            return 1 if DELTA.match(item.nodeid) else 2
         found = (at for at, each in enumerate(FIRST) if item.nodeid.startswith(each))
-        return next(found, len(FIRST))
+        return next((2 * at for at in found), 2 * len(FIRST))
 
     items.sort(key=place)
 
@@ -114,6 +115,8 @@ class _Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if APART.match(nodeid):
             return nodeid
+        if DELTA.match(nodeid):
+            return "session of Delta"
         return "session" if WITH_SESSION.match(nodeid) else str(super()._split_scope(nodeid))
 
 

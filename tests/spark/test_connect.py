@@ -1,8 +1,8 @@
 """The contract again, on Spark Connect, in another process, because none can hold both.
 
 `make test` runs one scenario and one test for each part of Spark's API that the package calls: the
-tests with the marker `connect`. `make test-system` runs the others, except for the longest ones:
-they call the same parts in longer sequences, and `make test-slow` runs them.
+tests with the marker `connect`. The others call the same parts in longer sequences, and
+`make test-slow` runs them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(
     "chosen",
-    [
-        "connect",
-        pytest.param("not connect and not system and not exhaustive", marks=pytest.mark.system),
-        pytest.param("system or exhaustive", marks=pytest.mark.exhaustive),
-    ],
+    ["connect", pytest.param("not connect", marks=pytest.mark.exhaustive)],
 )
 def test_the_contract_holds_on_spark_connect(chosen: str) -> None:
     # Under SPARK_TESTING a local server takes a free port instead of always the same one.
