@@ -3,7 +3,7 @@
 #   make quickstart [DIR=folder]   run a guided demo, on your files or on sample orders
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=4 sets the number of processes
-#   make test-system [ARGS=]       run the rest: clusters, spark-submit, Spark Connect,
+#   make test-system [ARGS=]       run the rest: clusters, spark-submit,
 #                                  crashes, races of processes, notebooks, more random cases
 #   make test-fast                 run the tests of `make test` that start no JVM
 #   make test-slow                 run very many random cases, including a million merges;

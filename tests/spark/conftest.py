@@ -30,10 +30,15 @@ def lake_dsn(server_dsn: str) -> Iterator[str]:
         yield dsn
 
 
-@pytest.fixture(scope="session")
-def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
-    """Open a lake that runs every plan as Spark jobs."""
-    with sparklake.connect(dsn=lake_dsn, spark=spark, engine="spark") as opened:
+@pytest.fixture(scope="module")
+def lake(request: pytest.FixtureRequest, spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
+    """Open a lake that runs every plan as Spark jobs.
+
+    A module about tables sets `ENGINE = "auto"`, as users have it: only Spark touches the rows of
+    tables then, and their few files are listed, staged and merged in this process.
+    """
+    engine = getattr(request.module, "ENGINE", "spark")
+    with sparklake.connect(dsn=lake_dsn, spark=spark, engine=engine) as opened:
         yield opened
 
 

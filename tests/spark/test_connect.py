@@ -23,8 +23,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(
-    "chosen",
-    ["connect", pytest.param("not connect", marks=pytest.mark.exhaustive)],
+    "chosen", ["connect", pytest.param("not connect", marks=pytest.mark.exhaustive)]
 )
 def test_the_contract_holds_on_spark_connect(chosen: str) -> None:
     # Under SPARK_TESTING a local server takes a free port instead of always the same one.

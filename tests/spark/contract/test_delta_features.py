@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 
+ENGINE = "auto"
+
 
 class Lake:
     """A table on branches. Each change and look uses a folder that Delta has not cached."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/t"
 
 

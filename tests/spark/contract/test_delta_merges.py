@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 Change = Callable[[str], object]
 VECTORS = {"delta.enableDeletionVectors": "true"}
 CHECKPOINTS = {"delta.checkpointInterval": "2"}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 T = "tables/t"
 RULES = {f"{T}/": rows("id")}
 Rows = list[tuple[Any, ...]]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/t"
 QUICK = ["v2"]
 """The others are for `make test-system`, because a table takes many seconds."""

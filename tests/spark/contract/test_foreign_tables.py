@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 VALUES = ["a b", "50% = x", "日本/é", None, "a=b", "[x]{y}*?", "#1+é", "very long " * 10]
 
 TYPES = pa.schema(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/x"
 SCHEMA = "id int, a int, day string"
 Row = tuple[Any, ...]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/x"
 Rows = Mapping[Any, Any]
 Names = Iterator[str]

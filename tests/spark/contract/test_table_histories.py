@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # on a machine that may be busy

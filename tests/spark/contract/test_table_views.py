@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/x"
 ODD = ["a b", "50%", "c=d", "é/ü", "#1", "?", None, "x" * 150]
 """Values of a partition column of which most are escaped in a path, and again in a log."""

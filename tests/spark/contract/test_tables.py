@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 TABLE = "tables/x"
 
 

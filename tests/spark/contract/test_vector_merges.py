@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 
 class Lake:
     """A repository with one table, and SQL on its branches. Each call is one commit."""
