@@ -17,9 +17,9 @@ from typing import Any
 
 import psycopg
 
-from campaigns.faults import faulty_s3
+from campaigns.faults import faulty_store
 from campaigns.faults.cases import CASES
-from campaigns.faults.faulty_s3 import FaultyS3
+from campaigns.faults.faulty_store import FaultyStore
 from campaigns.faults.grounds import Ground, ground, trials
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from campaigns.faults.step_faults import (
@@ -179,7 +179,7 @@ class _Line:
     """A proxy to S3 that spoils the selected requests of the children."""
 
     place: Trials
-    proxy: FaultyS3
+    proxy: FaultyStore
     requests: dict[str, int]
 
     def spoiling(self, fault: str, count: int) -> Run:
@@ -188,7 +188,7 @@ class _Line:
         def run(case: str, chance: Random) -> str:
             first = chance.randint(1, max(self._requests(case), 1))
             self.place.before = lambda: self.proxy.aim(fault, first, count)
-            more: dict[str, Any] = _IMPATIENT if fault == faulty_s3.STALLED else {}
+            more: dict[str, Any] = _IMPATIENT if fault == faulty_store.STALLED else {}
             return self.place.run(case, 0, **more)
 
         return run
@@ -205,18 +205,18 @@ class _Line:
 def _s3_faults(servers: Ground) -> Iterator[dict[str, Run]]:
     with ExitStack() as stack:
         endpoint = servers.environment["AWS_ENDPOINT_URL"]
-        proxy = stack.enter_context(faulty_s3.faulty_s3(endpoint, rate=0, seed=0))
+        proxy = stack.enter_context(faulty_store.faulty_store(endpoint, rate=0, seed=0))
         proxy.stall_seconds = STALL_SECONDS
         environment = {"AWS_ENDPOINT_URL": proxy.endpoint}
         line = _Line(stack.enter_context(trials(servers, "s3", environment)), proxy, {})
         line.place.heal = lambda: proxy.aim(None)
         kinds = {
-            "throttling": faulty_s3.THROTTLED,
-            "resetting": faulty_s3.DROPPED,
-            "losing answers": faulty_s3.LOST,
-            "cutting answers": faulty_s3.CUT,
-            "stalling": faulty_s3.STALLED,
-            "wrong lengths": faulty_s3.SHORT,
+            "throttling": faulty_store.THROTTLED,
+            "resetting": faulty_store.DROPPED,
+            "losing answers": faulty_store.LOST,
+            "cutting answers": faulty_store.CUT,
+            "stalling": faulty_store.STALLED,
+            "wrong lengths": faulty_store.SHORT,
         }
         yield {
             f"S3, {words}{', for long' if count > 1 else ''}": line.spoiling(fault, count)

@@ -79,7 +79,7 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|ContainerBeingDeleted|ResourceNotFound")
 _TAKEN = "BlobAlreadyExists"
-_SILENCE = ("kind: Timeout", "kind: Connect")
+_SILENCE = ("kind: Timeout,", "kind: Connect,")
 _CUT = "UnexpectedEof"
 
 

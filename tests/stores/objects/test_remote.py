@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pytest
 
-from campaigns.faults.faulty_s3 import CUT, FAULTS, STALLED, THROTTLED, FaultyS3, faulty_s3
+from campaigns.faults.faulty_store import CUT, FAULTS, STALLED, THROTTLED, FaultyStore, faulty_store
 from sparklake.errors import (
     InvalidKeyError,
     StoreError,
@@ -166,18 +166,20 @@ def test_a_large_file_is_sent_in_parts(
 
 
 @pytest.fixture
-def line(s3_endpoint: str, s3_env: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyS3]:
+def line(
+    s3_endpoint: str, s3_env: object, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FaultyStore]:
     """Yield a bad line to the server, without faults at first."""
     monkeypatch.setattr(remote, "PAUSES", (0.01,) * 3)
     monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "0.4")
-    with faulty_s3(s3_endpoint, rate=0, seed=0) as faulty:
+    with faulty_store(s3_endpoint, rate=0, seed=0) as faulty:
         faulty.stall_seconds = 1.0
         monkeypatch.setenv("AWS_ENDPOINT_URL", faulty.endpoint)
         yield faulty
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, STALLED])
-def test_a_failure_is_tried_again(store: RemoteStore, line: FaultyS3, fault: str) -> None:
+def test_a_failure_is_tried_again(store: RemoteStore, line: FaultyStore, fault: str) -> None:
     line.aim(fault)
     assert store.put_if_absent("x", b"body"), "also if the answer was lost"
     assert not store.put_if_absent("x", b"body")
@@ -194,7 +196,7 @@ def test_a_failure_is_tried_again(store: RemoteStore, line: FaultyS3, fault: str
         assert call()
 
 
-def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: FaultyS3) -> None:
+def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: FaultyStore) -> None:
     line.aim(THROTTLED)
     put = obstore.put
 
@@ -213,7 +215,7 @@ def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: F
 
 @pytest.mark.parametrize("fault", [*FAULTS, STALLED])
 def test_a_failure_that_stays_is_an_error(
-    store: RemoteStore, line: FaultyS3, tmp_path: Path, fault: str
+    store: RemoteStore, line: FaultyStore, tmp_path: Path, fault: str
 ) -> None:
     store.put_if_absent("x", b"a body to cut")
     for call in every_call(store, tmp_path):

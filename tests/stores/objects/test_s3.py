@@ -305,6 +305,16 @@ def test_a_conflict_is_tried_again(endpoint: Callable[..., Endpoint]) -> None:
         assert server.asked == ["PUT"] * 2
 
 
+def test_a_lost_answer_of_a_create_is_decided_by_the_content(
+    endpoint: Callable[..., Endpoint],
+) -> None:
+    lost, present = refusal(500, "InternalError"), refusal(412, "PreconditionFailed")
+    for body, is_ours in ((b"body", True), (b"bodY", False), (b"body and more", False)):
+        with endpoint(lost, present, (200, body, len(body))) as server:
+            assert S3Store("bucket").put_if_absent("x", b"body") is is_ours
+            assert server.asked == ["PUT", "PUT", "GET"]
+
+
 def test_an_object_that_breaks_off_is_read_again(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:

@@ -109,7 +109,10 @@ class S3Store:
             _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists. Returns False for a success with a lost response."""
+        """Write an object unless it exists.
+
+        Returns True after a lost response if the object has this content.
+        """
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
@@ -118,7 +121,6 @@ class S3Store:
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist. A success with a lost response is not returned."""
         return self._put_all(bodies, self.put_if_absent)
 
     def put_files_if_absent(
@@ -243,7 +245,18 @@ class S3Store:
         else:
             return False  # multipart uploads are refused only after all parts were sent
         with s3_errors(self._address(key)):
-            return _wins(lambda: write(target, stream, size))
+            return _wins(
+                lambda: write(target, stream, size), lambda: self._holds(key, stream, size)
+            )
+
+    def _holds(self, key: str, stream: BinaryIO, size: int) -> bool:
+        """Return whether an object has this content: an earlier attempt may have written it."""
+        stream.seek(0)
+        for start in range(0, size or 1, _PART_BYTES):
+            part = self.get_part(key, start, start + _PART_BYTES)
+            if part.size != size or part.body != stream.read(_PART_BYTES):
+                return False
+        return True
 
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
@@ -291,15 +304,20 @@ def _has_own_key(head: Mapping[str, Any]) -> bool:
     return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
 
-def _wins(write: Callable[[], None]) -> bool:
-    """Run a conditional write; return False if the object already exists."""
+def _wins(write: Callable[[], None], holds: Callable[[], bool]) -> bool:
+    """Run a conditional write; return False if the object already exists.
+
+    After a repeated request, `holds` decides whether its first attempt wrote the object.
+    """
+    in_doubt = False
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             write()
         except ClientError as error:
             code = error_code(error)
+            in_doubt |= error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
             if code in _PRESENT:
-                return False
+                return in_doubt and holds()
             if code not in _CONFLICT or pause is None:
                 raise
             time.sleep(pause)

@@ -1,4 +1,4 @@
-"""An overloaded S3 on a bad network: a proxy that spoils answers of a real server."""
+"""An overloaded object store on a bad network: a proxy that spoils answers of a real server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import cycle
+from itertools import count
 from random import Random
 from threading import Event, Lock, Thread
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ _SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>slow</M
 _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 
-class FaultyS3:
+class FaultyStore:
     """The address of the proxy, and the number of spoilt answers by kind."""
 
     def __init__(self, endpoint: str, rate: float, seed: int) -> None:
@@ -34,7 +34,8 @@ class FaultyS3:
         self.endpoint = ""
         self._rate = rate
         self._random = Random(seed)
-        self._faults = cycle(FAULTS)
+        self._turn = count()
+        self.kinds: tuple[str, ...] = FAULTS
         self._lock = Lock()
         self.ended = Event()
         self.requests = 0
@@ -60,17 +61,20 @@ class FaultyS3:
         if self._aim is not None:
             fault, first, count = self._aim
             return fault if first <= self.requests < first + count else None
-        return next(self._faults) if self._random.random() < self._rate else None
+        if self._random.random() >= self._rate:
+            return None
+        return self.kinds[next(self._turn) % len(self.kinds)]
 
 
 @contextmanager
-def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
+def faulty_store(endpoint: str, rate: float, seed: int) -> Iterator[FaultyStore]:
     """Yield a proxy; `rate` is the share of spoilt answers."""
-    faulty = FaultyS3(endpoint, rate, seed)
+    faulty = FaultyStore(endpoint, rate, seed)
     handler = type("Handler", (_Handler,), {"faulty": faulty})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
-        faulty.endpoint = f"http://127.0.0.1:{server.server_port}"
+        # Azurite's endpoint has the account as its path.
+        faulty.endpoint = f"http://127.0.0.1:{server.server_port}{urlsplit(endpoint).path}"
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -83,7 +87,7 @@ def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    faulty: FaultyS3
+    faulty: FaultyStore
 
     def _pass_on(self) -> None:
         body, fate = self._body(), self.faulty.fate()

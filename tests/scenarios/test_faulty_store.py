@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.faults.faulty_s3 import FAULTS, FaultyS3, faulty_s3
+from campaigns.faults.faulty_store import FAULTS, FaultyStore, faulty_store
 from sparklake import Lake
 from sparklake.testing.lakes import contents
 from sparklake.testing.s3_server import aws_client, fresh_bucket
@@ -16,9 +16,9 @@ from sparklake.testing.s3_server import aws_client, fresh_bucket
 @pytest.fixture
 def faulty(
     s3_endpoint: str, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FaultyS3]:
+) -> Iterator[FaultyStore]:
     """Yield a bad line to a bucket; only what arranges a test goes round it."""
-    with faulty_s3(s3_endpoint, rate=0.1, seed=7) as line:
+    with faulty_store(s3_endpoint, rate=0.1, seed=7) as line:
         monkeypatch.setenv("AWS_ENDPOINT_URL", line.endpoint)
         monkeypatch.delenv("AWS_MAX_ATTEMPTS")
         yield line
@@ -26,7 +26,7 @@ def faulty(
 
 @pytest.mark.system
 def test_nothing_is_lost_on_a_bad_line(
-    faulty: FaultyS3, s3_env: dict[str, str], tmp_path: Path, small_lake: Lake
+    faulty: FaultyStore, s3_env: dict[str, str], tmp_path: Path, small_lake: Lake
 ) -> None:
     direct, bucket = aws_client("s3", s3_env), fresh_bucket(s3_env)
     root = f"s3://{bucket}/{tmp_path.name}"

@@ -1,0 +1,105 @@
+"""Every store on a bad line: nothing is lost, and no create is reported as another one's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from campaigns.faults.faulty_store import FAULTS, STALLED, FaultyStore, faulty_store
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.objects import open_store, remote
+from sparklake.testing.remote_s3 import open_remote_s3
+from sparklake.testing.s3_server import fresh_bucket
+
+WRITERS = 3
+ROUND = 40
+
+
+class Line:
+    """A bad line to a store, and a good one for what it should hold."""
+
+    def __init__(self, store: ObjectStore, proxy: FaultyStore) -> None:
+        self.store = store
+        self.proxy = proxy
+
+
+def s3_root(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    environment = request.getfixturevalue("s3_env")
+    root = f"s3://{fresh_bucket(environment)}/lake"
+    return root, "AWS_ENDPOINT_URL", environment["AWS_ENDPOINT_URL"]
+
+
+STORES = {"s3": (s3_root, open_store), "s3 over obstore": (s3_root, open_remote_s3)}
+
+
+@pytest.fixture(params=STORES)
+def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    place, open_at = STORES[request.param]
+    root, variable, endpoint = place(request)
+    monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "0.5")
+    monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
+    monkeypatch.setattr(remote, "PAUSES", (0.02, 0.05, *(0.1,) * 8))
+    monkeypatch.setattr(remote, "_SILENT_ATTEMPTS", 8)
+    with faulty_store(endpoint, rate=0.15, seed=3) as proxy:
+        proxy.stall_seconds = 0.8
+        proxy.kinds = (*FAULTS, STALLED)
+        monkeypatch.setenv(variable, proxy.endpoint)
+        yield Line(open_at(root), proxy)
+
+
+def race(store: ObjectStore, number: int, chance: Random) -> tuple[str, bytes]:
+    """Let writers race for one key; return it and the content of the winner."""
+    key = f"data/{number % 7}/{number:05}"
+    sizes = [chance.choice([0, 1, 100, 70_000]) for _ in range(WRITERS)]
+    bodies = [b"%d" % writer + bytes([number % 251]) * size for writer, size in enumerate(sizes)]
+    with ThreadPoolExecutor(WRITERS) as pool:
+        wins = list(pool.map(lambda body: store.put_if_absent(key, body), bodies))
+    assert wins.count(True) == 1, (key, wins)
+    return key, bodies[wins.index(True)]
+
+
+def check(store: ObjectStore, objects: dict[str, bytes], folder: Path) -> None:
+    """Read everything in every way."""
+    assert {each.key: each.size for each in store.list()} == {
+        key: len(body) for key, body in objects.items()
+    }
+    assert [each[:] for each in store.get_many([*objects])] == [*objects.values()]
+    for number, (key, body) in enumerate(objects.items()):
+        if number % 4 == 0:
+            store.get_to_file(key, folder / "copy")
+            assert (folder / "copy").read_bytes() == body
+            (folder / "copy").unlink()
+        else:
+            part = store.get_part(key, 1, 50)
+            assert (part.body, part.size) == (body[1:50], len(body))
+
+
+def bear(line: Line, folder: Path, least: int) -> Counter[str]:
+    """Write, read and delete until enough answers were spoilt."""
+    store, chance, objects, number = line.store, Random(5), dict[str, bytes](), 0
+    while line.proxy.spoilt.total() < least:
+        with ThreadPoolExecutor(8) as pool:
+            numbers = range(number, number + ROUND)
+            objects.update(pool.map(lambda each: race(store, each, Random(each)), numbers))
+            number += ROUND
+            gone = chance.sample(sorted(objects), ROUND // 2)
+            list(pool.map(store.delete, gone))
+        for key in gone:
+            del objects[key]
+        check(store, objects, folder)
+    return line.proxy.spoilt
+
+
+@pytest.mark.system
+def test_nothing_is_lost(line: Line, tmp_path: Path) -> None:
+    assert set(bear(line, tmp_path, 40)) == {*FAULTS, STALLED}
+
+
+@pytest.mark.exhaustive
+def test_nothing_is_lost_in_500_faults(line: Line, tmp_path: Path) -> None:
+    assert bear(line, tmp_path, 500).total() >= 500
