@@ -250,7 +250,7 @@ class S3Store:
             )
 
     def _holds(self, key: str, stream: BinaryIO, size: int) -> bool:
-        """Return whether an object has this content: an earlier attempt may have written it."""
+        """Compare the content with an object of an earlier attempt."""
         stream.seek(0)
         for start in range(0, size or 1, _PART_BYTES):
             part = self.get_part(key, start, start + _PART_BYTES)
