@@ -251,6 +251,17 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
     ]
     found = outcomes(spark, schema, "id", both=old, source=new, dest=old)
     assert found == {("update", 2)}
+    # Without maps, rows are compared as they are.
+    plain = [
+        ((1, nan, ("a", None)), (1, nan, ("a", None))),
+        ((2, 0.0, None), (2, zero, None)),
+        ((3, None, None), (3, 0.0, None)),
+        ((4, 1.0, None), (4, 1.0, (None, None))),
+    ]
+    befores, afters = ([pair[at] for pair in plain] for at in (0, 1))
+    schema = "id int, d double, s struct<t: string, b: binary>"
+    found = outcomes(spark, schema, "id", both=befores, source=afters, dest=befores)
+    assert found == {("update", 2)}
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -42,7 +43,14 @@ KEY, COLUMN, OUTCOME, CELLS, DECISIONS, MERGED = (
 )
 BASE, SOURCE, DEST = SIDES = ("base", "source", "dest")
 
-_FILES = ("only_source", "only_dest", "both", "source", "dest")
+_FILES = {
+    "only_source": (BASE, DEST),
+    "only_dest": (BASE, SOURCE),
+    "both": (BASE,),
+    "source": (SOURCE,),
+    "dest": (DEST,),
+}
+"""The sides that have the files of each set in `RowSides`."""
 _JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -184,17 +192,16 @@ def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str
     check_key(schema, key)
     if isinstance(rows.then, Newest):
         _check_column(schema, rows.then.column)
-    states = _states(sides, schema, key)
-    compared = _compared(states, schema, columns=rows.columns)
-    merged = _decided(compared, rows.then).withColumn(MERGED, _merged(schema)).transform(_apart)
+    changed = _changed(_states(sides, schema, key), schema)
+    compared = _with_cells(changed, schema, columns=rows.columns)
+    merged = _with_merged(_decided(compared, rows.then), schema, columns=rows.columns)
     outcome = F.coalesce(_unmerged(), _operation(schema))
-    result = merged.withColumn(OUTCOME, outcome).transform(_apart)
-    result = result.where(F.col(OUTCOME).isNotNull())
+    result = _apart(merged.withColumn(OUTCOME, outcome)).where(F.col(OUTCOME).isNotNull())
     return RowMerge(result.select(KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED), schema)
 
 
 def _apart(rows: DataFrame) -> DataFrame:
-    """Keep Spark from inlining the columns into later ones, which would grow exponentially."""
+    """Keep Spark from inlining the columns into a filter, once for each reference."""
     row = F.struct(*map(column, rows.columns))
     return rows.select(F.explode(F.array(row)).alias(ROW)).select(f"{ROW}.*")
 
@@ -227,114 +234,82 @@ def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFram
     rows = reduce(DataFrame.unionAll, tagged)
     # The struct has the names of the columns, so they cannot clash.
     fields = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
-    of = {name: F.col("files") == name for name in _FILES}
-    counts = [F.count(F.when(of[name], 1)).alias(f"count {name}") for name in _FILES]
+    own = {
+        side: F.col("files").isin([name for name, sides in _FILES.items() if side in sides])
+        for side in SIDES
+    }
+    counts = [F.count(F.when(own[side], 1)).alias(f"count {side}") for side in SIDES]
     firsts = [
-        F.first(F.when(of[name], F.col(ROW)), ignorenulls=True).alias(f"row {name}")
-        for name in _FILES
+        F.first(F.when(own[side], F.col(ROW)), ignorenulls=True).alias(side) for side in SIDES
     ]
     grouped = rows.groupBy(*fields).agg(*counts, *firsts)
-    count = {name: F.col(f"count {name}") for name in _FILES}
-    row = {name: F.col(f"row {name}") for name in _FILES}
     keys = [F.col(f"key {at}") for at in range(len(key))]
-    # A side has the files of base that only the other side changed.
-    numbers = {
-        BASE: count["only_source"] + count["only_dest"] + count["both"],
-        SOURCE: count["source"] + count["only_dest"],
-        DEST: count["dest"] + count["only_source"],
-    }
-    is_null = reduce(Column.__or__, (each.isNull() for each in keys))
+    is_null = reduce(or_, (each.isNull() for each in keys))
     problem = F.when(is_null, NULL_KEY)
-    for side, number in numbers.items():
-        problem = problem.when(number > 1, REPEATED + side)
+    for side in SIDES:
+        problem = problem.when(F.col(f"count {side}") > 1, REPEATED + side)
     named = [each.alias(name) for each, name in zip(keys, key, strict=True)]
-    return grouped.select(
-        F.struct(*named).alias(KEY),
-        problem.alias("problem"),
-        F.coalesce(row["only_source"], row["only_dest"], row["both"]).alias(BASE),
-        F.coalesce(row["source"], row["only_dest"]).alias(SOURCE),
-        F.coalesce(row["dest"], row["only_source"]).alias(DEST),
-    )
+    return grouped.select(F.struct(*named).alias(KEY), problem.alias("problem"), *SIDES)
 
 
-def _compared(states: DataFrame, schema: StructType, *, columns: bool) -> DataFrame:
-    """Add the outcome of each row, and the cells in conflict, null for a whole row.
-
-    Rows that need no change are dropped.
-    """
-    has = {side: F.col(side).isNotNull() for side in SIDES}
-    same = [
-        (has[one] == has[other])
-        & reduce(Column.__and__, (_is_same(schema, name, one, other) for name in schema.names))
-        for one, other in _PAIRS
-    ]
-    is_whole = F.lit(not columns) | ~has[SOURCE] | ~has[DEST]
-    flags = [F.col(f"same {at}") for at in range(len(_PAIRS))]
-    conflicting, taken = (
-        _columns(schema, each) if columns else F.array().cast(_NAMES)
-        for each in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE)
-    )
-    rows = states.select(
-        *states.columns,
-        *(each.alias(f"same {at}") for at, each in enumerate(same)),
-        F.when(is_whole, F.array(F.lit(None).cast("string"))).otherwise(conflicting).alias(CELLS),
-        taken.alias(_TAKEN),
-    ).transform(_apart)
-    outcome = F.coalesce(*(F.when(_is_outcome(each, *flags), each.value) for each in KeyOutcome))
-    is_conflict = F.col("problem").isNull() & (F.col(OUTCOME) == KeyOutcome.CONFLICT.value)
+def _changed(states: DataFrame, schema: StructType) -> DataFrame:
+    """Add the outcome of each row. Rows that need no change are dropped."""
+    rows = states.withColumn(OUTCOME, _outcome(_is_same(schema, *pair) for pair in _PAIRS))
     unchanged = [KeyOutcome.SAME.value, KeyOutcome.TAKE_DEST.value]
-    return (
-        rows.withColumn(OUTCOME, outcome)
-        .transform(_apart)
-        .where(F.col("problem").isNotNull() | ~F.col(OUTCOME).isin(unchanged))
-        .select(
-            *(KEY, "problem", *SIDES, OUTCOME, _TAKEN),
-            F.when(is_conflict, F.col(CELLS)).alias(CELLS),
+    return rows.where(F.col("problem").isNotNull() | ~F.col(OUTCOME).isin(unchanged))
+
+
+def _with_cells(changed: DataFrame, schema: StructType, *, columns: bool) -> DataFrame:
+    """Add the cells in conflict, null for a whole row.
+
+    With `columns`, the outcome of each cell is added, null for a whole row.
+    """
+    is_conflict = F.col("problem").isNull() & (F.col(OUTCOME) == KeyOutcome.CONFLICT.value)
+    cells = whole = F.array(F.lit(None).cast("string"))
+    if columns:
+        both = F.col(SOURCE).isNotNull() & F.col(DEST).isNotNull()
+        outcomes = F.array(*(_cell_outcome(schema, name) for name in schema.names))
+        changed = changed.withColumn(_OUTCOMES, F.when(is_conflict & both, outcomes))
+        conflict = KeyOutcome.CONFLICT.value
+        names = F.transform(
+            _names(schema), lambda name, at: F.when(F.get(_OUTCOMES, at) == conflict, name)
         )
-    )
+        cells = F.when(F.col(_OUTCOMES).isNull(), whole).otherwise(
+            F.filter(names, lambda name: name.isNotNull())
+        )
+    return changed.withColumn(CELLS, F.when(is_conflict, cells))
 
 
-_TAKEN = "taken"
+_OUTCOMES, _TAKES = "outcomes", "takes"
 _NAMES = ArrayType(StringType())
-
-
-def _columns(schema: StructType, outcome: KeyOutcome) -> Column:
-    """Return the names of the columns with an outcome."""
-    names = (
-        F.when(_is_outcome(outcome, *_cell_flags(schema, name)), F.lit(name))
-        for name in schema.names
-    )
-    return F.filter(F.array(*names), lambda each: each.isNotNull())
-
-
 _PAIRS = ((SOURCE, DEST), (SOURCE, BASE), (DEST, BASE))
 """The sides that `outcome_of` compares, in its order."""
 
 
-def _is_same(schema: StructType, name: str, one: str, other: str) -> Column:
-    kind = schema[name].dataType
-    values = (comparable(F.col(side).getField(name), kind, kind) for side in (one, other))
+def _names(schema: StructType) -> Column:
+    return F.array(*map(F.lit, schema.names))
+
+
+def _is_same(schema: StructType, one: str, other: str) -> Column:
+    """Compare the rows of two sides. Missing rows are equal."""
+    values = (comparable(F.col(side), schema, schema) for side in (one, other))
     return next(values).eqNullSafe(next(values))
 
 
-def _cell_flags(schema: StructType, name: str) -> Iterator[Column]:
-    for one, other in _PAIRS:
-        yield _is_same(schema, name, one, other) & F.col(one).isNotNull() & F.col(other).isNotNull()
+def _cell_outcome(schema: StructType, name: str) -> Column:
+    """Return the outcome of a cell of a row in source and dest."""
+    kind, base = schema[name].dataType, F.col(BASE).isNotNull()
+    cell = {side: comparable(F.col(side).getField(name), kind, kind) for side in SIDES}
+    flags = (cell[one].eqNullSafe(cell[other]) for one, other in _PAIRS)
+    return _outcome((next(flags), next(flags) & base, next(flags) & base))
 
 
-def _is_outcome(outcome: KeyOutcome, *flags: Column) -> Column:
-    """Return whether the flags of `outcome_of` have an outcome."""
-    cases = [case for case in product((True, False), repeat=3) if outcome_of(*case) is outcome]
-    return reduce(
-        Column.__or__,
-        (
-            reduce(
-                Column.__and__,
-                (flag if on else ~flag for flag, on in zip(flags, case, strict=True)),
-            )
-            for case in cases
-        ),
-    )
+def _outcome(flags: Iterable[Column]) -> Column:
+    """Look up the outcome of a row or cell from the flags of `outcome_of`."""
+    cases = product((True, False), repeat=len(_PAIRS))
+    outcomes = F.array(*(F.lit(outcome_of(*case).value) for case in cases))
+    at = reduce(lambda at, flag: at * 2 + (~flag).cast("int"), flags, F.lit(0))
+    return F.get(outcomes, at)
 
 
 def _decided(compared: DataFrame, then: Then) -> DataFrame:
@@ -364,36 +339,40 @@ def _take(then: Strategy | Newest | None) -> Column:
     )
 
 
-def _merged(schema: StructType) -> Column:
-    """Return the merged row, or null for none. A remaining conflict keeps dest's values."""
-    taken = F.get(DECISIONS, F.lit(0))
-    whole = (
-        F.when(taken == SOURCE, F.col(SOURCE))
-        .when(taken == BASE, F.col(BASE))
-        .when(taken == DELETE, no_row(schema))
+def _with_merged(decided: DataFrame, schema: StructType, *, columns: bool) -> DataFrame:
+    """Add the merged row, null for none. A remaining conflict keeps dest's values."""
+    decision = F.get(DECISIONS, F.lit(0))
+    merged = (
+        F.when(decision == SOURCE, F.col(SOURCE))
+        .when(decision == BASE, F.col(BASE))
+        .when(decision == DELETE, no_row(schema))
         .otherwise(F.col(DEST))
     )
-    cells = F.struct(*(_merged_cell(schema, name).alias(name) for name in schema.names))
-    is_whole = F.get(CELLS, F.lit(0)).isNull() & (F.size(CELLS) > 0)
-    return F.when(F.col(CELLS).isNull(), F.col(SOURCE)).when(is_whole, whole).otherwise(cells)
-
-
-def _merged_cell(schema: StructType, name: str) -> Column:
-    base, theirs, ours = (F.col(side).getField(name) for side in SIDES)
-    at = F.array_position(CELLS, F.lit(name)).cast("int")
-    decision = F.when(at > 0, F.get(DECISIONS, at - 1))
-    return (
-        F.when(decision == SOURCE, theirs)
-        .when(decision == BASE, base)
-        .when(F.array_contains(_TAKEN, name), theirs)
-        .otherwise(ours)
+    if columns:
+        decided = decided.withColumn(_TAKES, F.transform(_names(schema), _take_of_cell))
+        cells = F.struct(*(_cell(at, name) for at, name in enumerate(schema.names)))
+        merged = F.when(F.col(_OUTCOMES).isNull(), merged).otherwise(cells)
+    return decided.withColumn(
+        MERGED, F.when(F.col(CELLS).isNull(), F.col(SOURCE)).otherwise(merged)
     )
+
+
+def _take_of_cell(name: Column, at: Column) -> Column:
+    found = F.call_function("array_position", F.col(CELLS), name).cast("int") - 1
+    is_taken = F.get(_OUTCOMES, at) == KeyOutcome.TAKE_SOURCE.value
+    return F.coalesce(F.get(DECISIONS, found), F.when(is_taken, SOURCE).otherwise(DEST))
+
+
+def _cell(at: int, name: str) -> Column:
+    take = F.get(_TAKES, F.lit(at))
+    base, theirs, ours = (F.col(side).getField(name) for side in SIDES)
+    return F.when(take == SOURCE, theirs).when(take == BASE, base).otherwise(ours).alias(name)
 
 
 def _operation(schema: StructType) -> Column:
     """Return the change from dest to the merged row, or null if they are equal."""
     has_old, has_new = (F.col(each).isNotNull() for each in (DEST, MERGED))
-    same = reduce(Column.__and__, (_is_same(schema, name, DEST, MERGED) for name in schema.names))
+    same = _is_same(schema, DEST, MERGED)
     return (
         F.when(~has_old & has_new, INSERT)
         .when(has_old & ~has_new, DELETE)
@@ -438,7 +417,7 @@ def applied(rows: DataFrame, merge: RowMerge, key: Sequence[str]) -> DataFrame:
     changes, names = merge.changes(), merge.schema.names
     keys = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
     matches = (column(name).eqNullSafe(F.col(f"key {at}")) for at, name in enumerate(key))
-    on = reduce(Column.__and__, matches)
+    on = reduce(and_, matches)
     unchanged = aligned(rows, merge.schema).join(changes.select(*keys), on, how="left_anti")
     fields = (F.col(ROW).getField(name).alias(name) for name in names)
     return unchanged.unionAll(changes.where(F.col(OP) != DELETE).select(*fields))
