@@ -98,8 +98,8 @@ class DecisionArguments:
     def values(self) -> _Decisions:
         pairs = rule_pairs(self.rule)
         return {
-            "strategy": options.GIT_STRATEGIES.get(self.strategy or "", self.strategy),
-            "rules": [(glob, options.GIT_STRATEGIES.get(name, name)) for glob, name in pairs],
+            "strategy": self.strategy and options.without_git_names(self.strategy),
+            "rules": [(glob, options.without_git_names(name)) for glob, name in pairs],
             "delta": not self.no_delta,
             "schema_check": not self.no_schema_check,
         }

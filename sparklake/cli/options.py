@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -122,14 +123,22 @@ ConflictRowsOption = Annotated[
 ]
 
 
+def without_git_names(text: str) -> str:
+    """Replace Git's name of a strategy or in a rule, also for conflicting rows."""
+    glob, equals, name = text.rpartition("=")
+    text = f"{glob}{equals}{GIT_STRATEGIES.get(name, name)}"
+    return _THEN.sub(lambda match: f"{match[1]}{GIT_STRATEGIES[match[2]]}", text)
+
+
+_THEN = re.compile(r"([(,]\s*then\s*=\s*)(ours|theirs)(?=\s*[,)])")
+
+
 def _strategy(text: str) -> str:
-    return _checked("check_default", text, GIT_STRATEGIES.get(text, text))
+    return _checked("check_default", text, without_git_names(text))
 
 
 def _rule(text: str) -> str:
-    glob, equals, name = text.rpartition("=")
-    is_git = equals and name in GIT_STRATEGIES
-    return _checked("check_rule", text, f"{glob}={GIT_STRATEGIES[name]}" if is_git else text)
+    return _checked("check_rule", text, without_git_names(text))
 
 
 def _checked(check: str, argument_text: str, text: str) -> str:

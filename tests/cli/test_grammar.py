@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklake.cli.main import option_names
+from sparklake.cli.options import without_git_names
 from sparklake.errors import InvalidInputError
 from tests.cli.running import Scene, failed, ok, run, said
 
@@ -655,3 +656,18 @@ def test_a_program_can_ask_for_the_options_of_a_command() -> None:
 def test_a_command_that_does_not_exist_has_no_options(words: list[str]) -> None:
     with pytest.raises(InvalidInputError, match="there is no command"):
         option_names(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("theirs", "source-wins"),
+        ("t/=ours", "t/=dest-wins"),
+        ("rows(id, then=theirs)", "rows(id, then=source-wins)"),
+        ("t/=rows(a,columns=true,then = ours )", "t/=rows(a,columns=true,then = dest-wins )"),
+        ("t/then=ours/=rows(`then=ours`)", "t/then=ours/=rows(`then=ours`)"),
+        ("newest-wins", "newest-wins"),
+    ],
+)
+def test_git_names_of_strategies_are_replaced(text: str, name: str) -> None:
+    assert without_git_names(text) == name

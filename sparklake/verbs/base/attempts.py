@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from sparklake.engine.base import Body
 from sparklake.engine.execution import PlanResult, finish, run_plan
@@ -16,6 +16,8 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.rows.merges import AddedFiles
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import have_equal_records
+
+_T = TypeVar("_T")
 
 _MOST_PIECES = 10_000
 """The maximum number of pieces of a plan that are searched for changes."""
@@ -32,8 +34,7 @@ class Attempts:
     """The folders of Delta logs seen by any attempt: reused pieces do not report theirs."""
     added: AddedFiles = field(default_factory=AddedFiles)
     """Samples of added Parquet files of all attempts, likewise."""
-    results: dict[Hashable, Any] = field(default_factory=dict)
-    """Other results of earlier attempts, by what determines them."""
+    _results: dict[Hashable, Any] = field(default_factory=dict)
     _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 
@@ -65,6 +66,12 @@ class Attempts:
         if not is_changed and have_equal_records(self.context, over, tree.id, self.title):
             return self.context.trees.get(over)
         return tree
+
+    def once(self, identity: Hashable, run: Callable[[], _T]) -> _T:
+        """Return the result of an earlier attempt, or run. `identity` determines the result."""
+        if identity not in self._results:
+            self._results[identity] = run()
+        return cast("_T", self._results[identity])
 
     def forget(self) -> None:
         """Drop incomplete results: the next attempt starts from scratch."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
 from sparklake.delta_log.delta_commits import OverlappingRowsError, UnmergeableTableError
@@ -14,7 +12,6 @@ from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
@@ -24,15 +21,16 @@ from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
+from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import PendingRows, StoredValues, TableUnion
-from sparklake.verbs.delta.rows import DeltaRows
+from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
+from sparklake.verbs.delta.rows import DeltaRows, RowCommit, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
-from sparklake.verbs.tables.row_merges import merged_rows
+from sparklake.verbs.tables.row_merges import RowsResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def _union(
         return replace(union, refusal=str(error))
     apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
     try:
-        merged = united(base_log, source_log, dest_log, _signature())
+        merged = united(base_log, source_log, dest_log, union_signature())
         needed = _needed(logs, apart, _DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
@@ -166,9 +164,10 @@ def _union(
         winner = resolution.side(folder)
         if winner is None:
             rule = resolution.rows(folder_of_log(folder))
-            table = DeltaRows(context, sides, folder, logs, (base_log, source_log, dest_log))
-            identity = folder, *(tuple(each.ids.items()) for each in logs)
-            pending = None if rule is None else PendingRows(table, rule, identity)
+            log_sides = base_log, source_log, dest_log
+            pending = (
+                None if rule is None else DeltaRows(context, sides, rule, folder, logs, log_sides)
+            )
             return replace(refused, may_be_taken=True, pending=pending)
         return _taken(context, sides, refused, logs, apart, winner)
     bodies = dict(enumerate(map(encode_actions, merged.commits), dest.latest + 1))
@@ -176,59 +175,47 @@ def _union(
     return replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
 
 
-def _signature() -> UnionSignature:
-    return UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+def find_delta_rows(
+    context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
+) -> DeltaRows | None:
+    """Return the changed rows of a table, or None if a side has no Delta table there.
 
-
-def find_delta_rows(context: Context, sides: ThreeWayTrees, folder: str) -> DeltaRows | None:
-    """Return the changed rows of a table, or None if a side has no Delta table there."""
+    Raises:
+        InvalidInputError: A log cannot be read.
+    """
     log = folder.encode() + _LOG
     logs = [tree_log.read_log(context, tree, log) for tree in sides.trees]
     if not (logs[_SOURCE].commits and logs[_DEST].commits):
         return None
     try:
-        table = DeltaRows(context, sides, log, logs, tree_log.log_sides(logs))
-        table.check()
+        return DeltaRows(context, sides, rows, log, logs, tree_log.log_sides(logs))
     except UnmergeableTableError as error:
-        raise InvalidInputError(
-            f"the rows of the Delta table {folder.rstrip('/')!r} cannot be merged: {error}"
-        ) from error
-    return table
+        raise InvalidInputError(str(error)) from error
 
 
-def with_rows(union: TableUnion, *, write: bool = True) -> TableUnion:
-    """Run the pending merge of a table's rows. Without `write`, only count the changes."""
-    assert union.pending is not None
-    table, rows = union.pending.table, union.pending.rows
-    refused = replace(union, pending=None, overlaps={})
+def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
+    """Return a union with the result of its pending merge of rows."""
+    table, commit = union.pending, result.written
+    union = replace(
+        union,
+        pending=None,
+        overlaps={},
+        refusal=result.refusal,
+        row_counts=result.counts,
+        conflicting_rows=result.conflicting_rows,
+    )
+    if commit is None or table is None:
+        return union
+    apart = [each.commits for each in table.log_sides]
     try:
-        table.check()
-        with merged_rows(table, rows) as merged:
-            counted = replace(refused, row_counts=merged.counts)
-            if merged.counts.conflicts:
-                return replace(
-                    counted,
-                    refusal=f"both sides changed {merged.counts.conflicts:,} rows differently, "
-                    f"such as {', '.join(merged.sample)}",
-                    conflicting_rows=merged.merge.conflicts(),
-                )
-            if not write:
-                return replace(counted, refusal=None)
-            commit = table.write(merged.merge.changes(), merged.key, merged.counts, _signature())
-        apart = [each.commits for each in table.log_sides]
         needed = dict.fromkeys(_needed(table.logs, apart, _DEST, [commit.actions]))
     except UnmergeableTableError as error:
-        return replace(refused, refusal=f"{union.refusal}. Its rows cannot be merged: {error}")
+        return replace(union, refusal=str(error))
     folder = folder_of_log(union.folder)
     for name in commit.files:
         needed.pop(folder + name.encode(), None)
-    return replace(
-        counted,
-        refusal=None,
-        commits={commit.version: encode_actions(commit.actions)},
-        objects=commit.files,
-        needed=needed,
-    )
+    commits = {commit.version: encode_actions(commit.actions)}
+    return replace(union, commits=commits, objects=commit.files, needed=needed)
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:

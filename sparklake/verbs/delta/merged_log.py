@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,6 @@ from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject, Objects
-from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.rows import DeltaRows
 from sparklake.verbs.tables.row_merges import RowMergeCounts
@@ -53,18 +52,6 @@ class StoredValues(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingRows:
-    """A merge of rows that was not run yet: other conflicts are cheaper to find.
-
-    `identity` determines its result.
-    """
-
-    table: DeltaRows
-    rows: Rows
-    identity: Hashable
-
-
-@dataclass(frozen=True, slots=True)
 class TableUnion:
     """The merged log of one table, or the reason for its `refusal`.
 
@@ -89,7 +76,7 @@ class TableUnion:
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
     overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    pending: PendingRows | None = None
+    pending: DeltaRows | None = None
     objects: Mapping[str, Entry] = field(default_factory=dict)
     row_counts: RowMergeCounts | None = None
     conflicting_rows: DataFrame | None = None

@@ -24,7 +24,7 @@ from sparklake.verbs.delta.merged_log import (
     row_merges,
     table_winners,
 )
-from sparklake.verbs.tables.row_merges import RowMergeCounts
+from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,10 @@ def preview_unions(
     find_many: FindMany,
 ) -> PreviewedUnions:
     pending = table_unions(context, sides, resolution, folders)
-    unions = [each if each.pending is None else with_rows(each, write=False) for each in pending]
+    unions = [
+        with_rows(each, merge_rows(each.pending, write=False)) if each.pending else each
+        for each in pending
+    ]
     unions = [each if each.refusal is not None else each.checked(find_many) for each in unions]
     counts: Counter[str] = Counter()
     for each in unions:

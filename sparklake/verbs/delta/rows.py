@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Any
 
 from sparklake._scratch import scratch_folder
@@ -25,18 +28,19 @@ from sparklake.delta_log.union.rows import (
     row_settings,
     touched_paths,
 )
+from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import check_delta, load_delta, missing_files
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
-from sparklake.strategies.row_strategy import KEY_PROPERTY, key_of_property
+from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.table_copy import BaseTable, new_files, new_log
 from sparklake.verbs.delta.tree_log import TreeLog
-from sparklake.verbs.tables.row_merges import RowMergeCounts
+from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.written import file_entries
@@ -51,6 +55,14 @@ _BASE, _SOURCE, _DEST = 0, 1, 2
 _NAMES = ("base", "source", "dest")
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except UnmergeableTableError as error:
+        raise InvalidInputError(str(error)) from error
+
+
 @dataclass(frozen=True)
 class DeltaRows:
     """The rows that changed since base in a Delta table, as far as files show.
@@ -60,6 +72,7 @@ class DeltaRows:
 
     context: Context
     trees: ThreeWayTrees
+    rows: Rows
     log_folder: bytes
     logs: Sequence[TreeLog]
     log_sides: Sequence[LogSide]
@@ -97,23 +110,28 @@ class DeltaRows:
             for key, fields in files.items()
         }
 
-    def check(self) -> None:
-        """Verify that settings can be combined. Raises UnmergeableTableError."""
-        row_settings(*self.log_sides)
+    @property
+    def identity(self) -> Hashable:
+        return self.log_folder, *(tuple(each.ids.items()) for each in self.logs)
+
+    @cached_property
+    def _settings(self) -> RowSettings:
+        return row_settings(*self.log_sides)
 
     @property
     def key(self) -> Sequence[str]:
         """The key in the table's properties."""
-        metadata = row_settings(*self.log_sides).metadata
+        metadata = self._settings.metadata
         text = (metadata.get("configuration") or {}).get(KEY_PROPERTY)
         return key_of_property(text) if text else ()
 
+    @_refusing()
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns."""
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         check_delta(self.context.runners.session())
-        source, dest = self._changed
+        _, (source, dest) = self._settings, self._changed
         both = source.lost.keys() & dest.lost.keys()
         base = [
             {key: fields for key, fields in each.items() if (key in both) == shared}
@@ -137,38 +155,31 @@ class DeltaRows:
     def _tree(self, at: int) -> MetaRange:
         return self.context.trees.get(self.trees.trees[at])
 
-    def write(
-        self,
-        changes: DataFrame,
-        key: Sequence[str],
-        expected: RowMergeCounts,
-        signature: UnionSignature,
-    ) -> RowCommit:
-        """Commit changed rows with Delta to a private table of the files that may change.
-
-        Raises UnmergeableTableError if Delta rejects the rows, or changes other ones.
-        """
-        settings, dest = row_settings(*self.log_sides), self.log_sides[_DEST]
+    @_refusing()
+    def write(self, merged: MergedRows) -> RowCommit:
+        """Commit changed rows with Delta to a private table of the files that may change."""
+        dest, signature = self.log_sides[_DEST], union_signature()
         version = self.logs[_DEST].latest + 1
-        if not expected.changes:
-            return RowCommit(version, restated((), settings, dest, signature), {})
+        if not merged.counts.changes:
+            return RowCommit(version, restated((), self._settings, dest, signature), {})
         check_native(self.context)
         place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
-        base = self._put_table(place, settings, signature.timestamp)
-        _merge(spark_uri(f"{self.context.info.storage_namespace}/{place}"), changes, key)
+        base = self._put_table(place, signature.timestamp)
+        location = spark_uri(f"{self.context.info.storage_namespace}/{place}")
+        _merge(location, merged.merge.changes(), merged.key)
         with scratch_folder(disk_root()) as scratch:
             entries = new_log(self.context, place, base, scratch).entries
         if len(entries) != 1:
-            raise UnmergeableTableError(f"Delta made {len(entries)} commits of the merged rows")
-        _check_metrics(entries[0], expected)
+            raise InvalidInputError(f"Delta made {len(entries)} commits of the merged rows")
+        _check_metrics(entries[0], merged.counts)
         title = f"rows of {self.folder.rstrip('/')}"
         with new_files(self.context, title, place, base, entries) as files:
             entry_of = dict(file_entries(place, files))
-        actions = restated(entries[0], settings, dest, signature)
+        actions = restated(entries[0], self._settings, dest, signature)
         return RowCommit(version, actions, entry_of)
 
-    def _put_table(self, place: str, settings: RowSettings, timestamp: int) -> BaseTable:
-        dest = self.log_sides[_DEST]
+    def _put_table(self, place: str, timestamp: int) -> BaseTable:
+        settings, dest = self._settings, self.log_sides[_DEST]
         files = editable(self._changed[0], self._live[_DEST], self._live[_BASE])
         actions = decode_actions(
             encode_actions(partial_log(settings, dest, files, timestamp)), commit_name(0)
@@ -188,6 +199,10 @@ class RowCommit:
     version: int
     actions: tuple[Action, ...]
     files: Mapping[str, Entry]
+
+
+def union_signature() -> UnionSignature:
+    return UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version_of('sparklake')}")
 
 
 def _ordered(files: Files) -> list[Fields]:
@@ -223,7 +238,7 @@ def _merge(location: str, changes: DataFrame, key: Sequence[str]) -> None:
         match = _DELTA_ERROR.search(str(error))
         if match is None:
             raise
-        raise UnmergeableTableError(f"Delta rejects the merged rows ({match[0]})") from error
+        raise InvalidInputError(f"Delta rejects the merged rows ({match[0]})") from error
     finally:
         spark.catalog.dropTempView(view)
 
@@ -242,7 +257,7 @@ def _check_metrics(entry: Sequence[Action], expected: RowMergeCounts) -> None:
     for name, metric in _METRICS.items():
         number, count = getattr(expected, name), int(metrics.get(metric, -1))
         if count != number:
-            raise UnmergeableTableError(
+            raise InvalidInputError(
                 f"Delta would have {name} {count:,} rows instead of {number:,}: several rows "
                 "of the files that changed may have one key"
             )

@@ -40,12 +40,17 @@ from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.diffs.differences import Differences
-from sparklake.verbs.merges.folder_rows import folder_conflicts, merge_folder, pending_folders
+from sparklake.verbs.merges.folder_rows import (
+    MergedFolder,
+    folder_conflicts,
+    pending_folders,
+    row_counts,
+)
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.tables.parquet_rows import find_parquet_rows
-from sparklake.verbs.tables.row_merges import RowMergeCounts, open_row_merge
+from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
 from sparklake.verbs.tables.version import table_prefix
 
 if TYPE_CHECKING:
@@ -54,6 +59,7 @@ from sparklake.verbs.merges.three_way import (
     BaseTrees,
     conflict_rows,
     is_below,
+    naming_verb,
     plan_sides,
     without_expired_base,
 )
@@ -117,9 +123,10 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     for each in counts:
         added.join(each.added_files)
     folders = [
-        merge_folder(each, write=False) for each in pending_folders(context, trees, resolution)
+        MergedFolder(each, merge_rows(each, write=False))
+        for each in pending_folders(context, trees, resolution)
     ]
-    row_tables = [*unions.row_tables, *(each.folder for each in folders)]
+    row_tables = [*unions.row_tables, *(each.table.folder.encode() for each in folders)]
     schemas = [
         *(
             each
@@ -158,10 +165,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         merged_tables=unions.merged,
         table_winners=unions.winners,
         dropped_commits=unions.dropped,
-        row_merges={
-            **unions.row_merges,
-            **{each.name: each.counts for each in folders if each.counts is not None},
-        },
+        row_merges={**unions.row_merges, **row_counts(folders)},
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)
@@ -172,13 +176,14 @@ def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: R
     """Return the rows of a table that a merge of rows leaves in conflict, computed on demand."""
     sides = merge_sides(context, source, dest, MergeOptions()).trees
     folder = table_prefix(path)
-    table = find_delta_rows(context, sides, folder) or find_parquet_rows(context, sides, folder)
-    if table is None:
-        raise InvalidInputError(
-            f"{path!r} is not a table with files that both sides of the merge of {source!r} into "
-            f"{dest!r} changed"
-        )
-    return open_row_merge(table, rows)[0].conflicts()
+    with naming_verb(f"cannot merge the rows of {path!r}"):
+        delta = find_delta_rows(context, sides, folder, rows)
+        table = delta or find_parquet_rows(context, sides, folder, rows)
+        if table is None:
+            raise InvalidInputError(
+                f"it is not a table with files that both {source!r} and {dest!r} changed"
+            )
+        return open_row_merge(table)[0].conflicts()
 
 
 def diff_three_way(

@@ -45,13 +45,13 @@ from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.folder_rows import (
     MergedFolder,
-    PendingFolder,
     folder_conflicts,
-    merge_folder,
     pending_folders,
+    row_counts,
 )
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,7 +122,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     attempts.added.join(outcome.added)
     unions = table_unions(context, sides, resolution, attempts.logs)
     pending = pending_folders(context, sides, resolution)
-    row_tables = [each.folder for each in pending]
+    row_tables = [each.folder.encode() for each in pending]
     schemas = [
         each
         for each in schema_conflicts(context, sides, resolution, attempts.added)
@@ -133,7 +133,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     unions = _with_rows(attempts, sides, outcome, unions, schemas)
     if pending:
         _check_settled(context, sides, outcome, unions, schemas)
-    folders = _merged_folders(attempts, pending)
+    folders = [MergedFolder(each, _rows_once(attempts, each)) for each in pending]
     _check_settled(context, sides, outcome, unions, schemas, folders)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept or outcome.deferred:
@@ -144,17 +144,9 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     if folders:
-        records = sorted(record for each in folders for record in each.records)
+        records = sorted(record for each in folders for record in each.result.written or ())
         tree = context.trees.keep(with_records(context, attempts.title, tree, records))
-    counts = {each.name: each.counts for each in folders if each.counts is not None}
-    return MergedTree(tree.id, union_labels(unions, counts))
-
-
-def _merged_folders(attempts: Attempts, pending: Sequence[PendingFolder]) -> list[MergedFolder]:
-    for each in pending:
-        if each.identity not in attempts.results:
-            attempts.results[each.identity] = merge_folder(each)
-    return [attempts.results[each.identity] for each in pending]
+    return MergedTree(tree.id, union_labels(unions, row_counts(folders)))
 
 
 def _with_rows(
@@ -165,18 +157,17 @@ def _with_rows(
     schemas: Sequence[tuple[Conflict, str]] = (),
 ) -> list[TableUnion]:
     """Run the pending merges of rows, unless something else is in conflict."""
-    pending = [each for each in unions if each.pending is not None]
-    if pending:
-        settled = [each for each in unions if each.pending is None]
+    settled = [each for each in unions if each.pending is None]
+    if len(settled) < len(unions):
         _check_settled(attempts.context, sides, outcome, settled, schemas)
-    merged: dict[bytes, TableUnion] = {}
-    for each in pending:
-        assert each.pending is not None
-        identity = each.pending.identity
-        if identity not in attempts.results:
-            attempts.results[identity] = with_rows(each)
-        merged[each.folder] = attempts.results[identity]
-    return [merged.get(each.folder, each) for each in unions]
+    return [
+        with_rows(each, _rows_once(attempts, each.pending)) if each.pending else each
+        for each in unions
+    ]
+
+
+def _rows_once(attempts: Attempts, table: ChangedRows[Written]) -> RowsResult[Written]:
+    return attempts.once(table.identity, partial(merge_rows, table))
 
 
 def leave_deferred(outcome: PlanResult, merged: Collection[bytes]) -> None:
@@ -251,7 +242,7 @@ def _check_settled(
     conflicts = [*schemas, *folder_conflicts(folders)]
     if outcome.left_count or refused or conflicts:
         rows = [(each.name, each.conflicting_rows) for each in refused]
-        rows += [(each.name, each.conflicting_rows) for each in folders]
+        rows += [(each.name, each.result.conflicting_rows) for each in folders]
         raise _conflict_error(context, sides, outcome, refused, conflicts, rows)
 
 

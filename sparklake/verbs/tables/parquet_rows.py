@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import InvalidInputError
@@ -20,15 +19,17 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.records import Record, tombstone
 from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
+from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.base.snapshot import snapshot_over
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import has_log
 from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.row_merges import MergedRows
 from sparklake.verbs.tables.spark_writer import save_rows
 from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
 from sparklake.verbs.tables.written import file_entries, written_files
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from sparklake.frames.tables.row_merge import RowMerge, RowSides
+    from sparklake.frames.tables.row_merge import RowSides
 
 _REFS = ("base", "source", "dest")
 _BASE, _SOURCE, _DEST = 0, 1, 2
 
 
-def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> ParquetRows | None:
+def find_parquet_rows(
+    context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
+) -> ParquetRows | None:
     """Return the changed rows of a folder if both sides changed the same file of base.
 
     Two files added at one path are in conflict, too. A side that replaces a file under a new name
@@ -71,7 +74,7 @@ def find_parquet_rows(context: Context, sides: ThreeWayTrees, folder: str) -> Pa
     )
     if not source.every & dest.every:
         return None
-    table = ParquetRows(context, sides.trees, folder, source, dest)
+    table = ParquetRows(context, sides.trees, folder, rows, source, dest)
     for version in versions:
         check_no_other(version.other, folder, version.ref)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
@@ -122,6 +125,7 @@ class ParquetRows:
     context: Context
     trees: Sequence[MetaRangeId]
     folder: str
+    rows: Rows
     source: ChangedFiles
     dest: ChangedFiles
 
@@ -132,29 +136,29 @@ class ParquetRows:
         return _pair(self.context, self.trees, self.folder, (one, other))
 
     @property
-    def files(self) -> int:
-        return sum(len(names) for _, names in self._read)
-
-    @cached_property
-    def bytes(self) -> int:
-        return sum(pc.sum(self._sizes(*each)).as_py() or 0 for each in self._read)
+    def identity(self) -> Hashable:
+        return self.folder, *self.trees
 
     @property
-    def _read(self) -> Sequence[tuple[int, frozenset[str]]]:
-        """The tree and the names of the files of each set of `RowSides`."""
+    def files(self) -> int:
+        return sum(len(each.files) for each in self._sets)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for each in self._sets for file in each.files)
+
+    @cached_property
+    def _sets(self) -> Sequence[TableSide]:
+        """The files of each set of `RowSides`."""
         both = self.source.old & self.dest.old
-        return [
+        sets = [
             (_BASE, self.source.old - both),
             (_BASE, self.dest.old - both),
             (_BASE, both),
             (_SOURCE, self.source.new),
             (_DEST, self.dest.new),
         ]
-
-    def _sizes(self, place: int, names: Iterable[str]) -> pa.ChunkedArray:
-        tree = self.context.trees.get(self.trees[place])
-        snapshot = snapshot_over(self.context, _REFS[place], tree)
-        return snapshot.lookup([self.folder + each for each in sorted(names)]).column("size")
+        return [self._side(place, names, None) for place, names in sets]
 
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns.
@@ -172,9 +176,8 @@ class ParquetRows:
 
         spark = self.context.runners.session()
         shared = self._shared
-        sets = [self._side(place, names, None) for place, names in self._read]
         old = self._side(_BASE, self.source.old | self.dest.old, shared)
-        base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *sets[3:]))
+        base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *self._sets[3:]))
         source, dest = (_over(base, each) for each in new)
         schema = merged_schema(base, source, dest)
         names = set(base.names)
@@ -191,7 +194,7 @@ class ParquetRows:
             )
         frames = [
             rows_of(spark, side, StructType([*columns.fields]), PARQUET, {})
-            for side, columns in zip(sets, (base, base, base, source, dest), strict=True)
+            for side, columns in zip(self._sets, (base, base, base, source, dest), strict=True)
         ]
         return RowSides(*frames), schema
 
@@ -227,18 +230,24 @@ class ParquetRows:
         base, source, dest = (self.context.open_ranges.lookup(each, key) for each in trees)
         return Conflict(key, base, source, dest)
 
-    def write(self, merge: RowMerge, key: Sequence[str]) -> list[Record]:
+    def write(self, merged: MergedRows) -> Sequence[Record]:
         """Write dest's changed files again, and return the table's records in the merged tree."""
         from sparklake.frames.tables.row_merge import aligned, applied
 
-        sides, _ = self._frames
+        (sides, _), schema = self._frames, merged.merge.schema
         place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
-        touched = aligned(sides.dest, merge.schema).unionAll(
-            aligned(sides.only_source, merge.schema)
-        )
-        names = self._save(applied(touched, merge, key), place)
+        touched = aligned(sides.dest, schema).unionAll(aligned(sides.only_source, schema))
+        records = self._save(applied(touched, merged.merge, merged.key), place)
+        reader = self.context.runners.session().read.schema(schema)
+        number = reader.parquet(spark_uri(f"{self.context.info.storage_namespace}/{place}")).count()
+        expected = touched.count() + merged.counts.added - merged.counts.removed
+        if number != expected:
+            raise InvalidInputError(
+                f"{number:,} rows would be written instead of {expected:,}: several rows of the "
+                "files that changed may have one key"
+            )
         removed = self.source.every | self.dest.every
-        return sorted([*(tombstone((self.folder + each).encode()) for each in removed), *names])
+        return sorted([*(tombstone((self.folder + each).encode()) for each in removed), *records])
 
     def _save(self, rows: DataFrame, place: str) -> list[Record]:
         request = WriteRequest(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
@@ -15,6 +14,7 @@ from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from sparklake.frames.tables.row_merge import RowMerge, RowSides
@@ -44,8 +44,15 @@ class RowMergeCounts:
         return f"{self.added:,} added, {self.changed:,} changed, {self.removed:,} removed"
 
 
-class ChangedRows(Protocol):
-    """The changed files of a table in a merge, for one table format."""
+Written = TypeVar("Written")
+Written_co = TypeVar("Written_co", covariant=True)
+
+
+class ChangedRows(Protocol[Written_co]):
+    """The changed files of a table in a merge of its rows, for one table format.
+
+    Methods raise InvalidInputError if the rows cannot be merged.
+    """
 
     @property
     def context(self) -> Context: ...
@@ -53,6 +60,13 @@ class ChangedRows(Protocol):
     @property
     def folder(self) -> str:
         """The table's folder, with a slash."""
+
+    @property
+    def rows(self) -> Rows: ...
+
+    @property
+    def identity(self) -> Hashable:
+        """The value that determines the merged rows."""
 
     @property
     def files(self) -> int: ...
@@ -67,35 +81,55 @@ class ChangedRows(Protocol):
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns."""
 
+    def write(self, merged: MergedRows) -> Written_co:
+        """Write the merged rows to new files, and verify their number."""
+
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """Merged rows, persisted. `sample` has the first keys in conflict, as JSON."""
+    """Merged rows without conflicts, persisted."""
 
     merge: RowMerge
     key: Sequence[str]
     counts: RowMergeCounts
-    sample: Sequence[str]
 
 
-def open_row_merge(table: ChangedRows, rows: Rows) -> tuple[RowMerge, Sequence[str]]:
+@dataclass(frozen=True, slots=True)
+class RowsResult(Generic[Written]):
+    """The result of a merge of rows: what was written, or the reason of a `refusal`.
+
+    `conflicting_rows` are the conflicts, computed on demand.
+    """
+
+    counts: RowMergeCounts | None = None
+    written: Written | None = None
+    refusal: str | None = None
+    conflicting_rows: DataFrame | None = None
+
+
+def open_row_merge(table: ChangedRows[object]) -> tuple[RowMerge, Sequence[str]]:
     """Return the merge of a table's rows, computed on demand, and its key."""
     # Lazy import: it loads Spark.
     from sparklake.frames.tables import row_merge
 
-    key = rows.key or tuple(table.key)
     sides, schema = table.sides()
-    return row_merge.row_merge(sides, rows, schema, key), key
+    key = table.rows.key or tuple(table.key)
+    return row_merge.row_merge(sides, table.rows, schema, key), key
 
 
-@contextmanager
-def merged_rows(table: ChangedRows, rows: Rows) -> Iterator[MergedRows]:
-    """Merge a table's rows. Raises InvalidInputError for null or repeated keys."""
+def merge_rows(table: ChangedRows[Written], *, write: bool = True) -> RowsResult[Written]:
+    """Merge a table's rows. Without `write`, only count the changes."""
+    try:
+        return _merge_rows(table, write=write)
+    except InvalidInputError as error:
+        return RowsResult(refusal=str(error))
+
+
+def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Written]:
     from sparklake.frames.tables.row_merge import CONFLICT, DELETE, INSERT, UPDATE
 
-    merge, key = open_row_merge(table, rows)
-    name = table.folder.rstrip("/")
-    title = table.context.title("merge", f"rows of {name}")
+    merge, key = open_row_merge(table)
+    title = table.context.title("merge", f"rows of {table.folder.rstrip('/')}")
     with (
         job_description(table.context.runners.session(), title),
         missing_files(),
@@ -106,20 +140,28 @@ def merged_rows(table: ChangedRows, rows: Rows) -> Iterator[MergedRows]:
         invalid = sorted(numbers.keys() - {INSERT, UPDATE, DELETE, CONFLICT})
         if invalid:
             raise InvalidInputError(
-                f"the rows of {name!r} cannot be merged by {', '.join(key)}: "
+                f"{', '.join(key)} is no key of the rows: "
                 f"{'; '.join(_invalid(merge, each, numbers[each]) for each in invalid)}. Choose "
                 "key columns that identify each row, or repair the rows of that side"
             )
-        conflicts = numbers.get(CONFLICT, 0)
         counts = RowMergeCounts(
             added=numbers.get(INSERT, 0),
             changed=numbers.get(UPDATE, 0),
             removed=numbers.get(DELETE, 0),
-            conflicts=conflicts,
+            conflicts=numbers.get(CONFLICT, 0),
             files=table.files,
             bytes=table.bytes,
         )
-        yield MergedRows(merge, key, counts, _keys(merge, CONFLICT) if conflicts else ())
+        if not counts.conflicts:
+            return RowsResult(
+                counts, table.write(MergedRows(merge, key, counts)) if write else None
+            )
+        return RowsResult(
+            counts,
+            refusal=f"both sides changed {counts.conflicts:,} rows differently, such as "
+            f"{', '.join(_keys(merge, CONFLICT))}",
+            conflicting_rows=merge.conflicts(),
+        )
 
 
 def _invalid(merge: RowMerge, problem: str, count: int) -> str:

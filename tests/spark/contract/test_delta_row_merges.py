@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sparklake import Branch, MergeConflictError, Repository
-from sparklake.errors import InvalidInputError
 from sparklake.strategies import rows
 from sparklake.verbs.merges import merge as merges
 from sparklake.verbs.merges import three_way
@@ -165,11 +164,11 @@ def test_keys_are_checked_by_name(
     dev = repo.create_branch("dev", "main")
     edit(dev, "UPDATE {t} SET v = 5 WHERE id = 1")
     edit(main, "UPDATE {t} SET v = 6 WHERE id = 2")
-    with pytest.raises(InvalidInputError, match='"id":2'):
+    with pytest.raises(MergeConflictError, match='"id":2'):
         repo.merge("dev", "main", rules={f"{T}/": "rows()"})
-    with pytest.raises(InvalidInputError, match="no column 'nothing'"):
+    with pytest.raises(MergeConflictError, match="no column 'nothing'"):
         repo.merge("dev", "main", rules={f"{T}/": "rows(nothing)"})
-    with pytest.raises(InvalidInputError, match="repeated"):
+    with pytest.raises(MergeConflictError, match="repeated"):
         repo.merge("dev", "main", rules={f"{T}/": "rows(id, name)"})
 
 
@@ -241,11 +240,11 @@ def test_lost_races_and_crashes(
         with pytest.raises(KeyboardInterrupt):
             repo.merge("dev", "main", rules=RULES)
     assert (main.head, at(repo, "main")) == (head, rows_before)
-    runs, real = [], three_way.with_rows
+    runs, real = [], three_way.merge_rows
 
-    def raced(union: Any) -> Any:
-        runs.append(union.name)
-        merged = real(union)
+    def raced(table: Any) -> Any:
+        runs.append(table.folder)
+        merged = real(table)
         if len(runs) == 1:
             edit(main, "UPDATE {t} SET v = 7 WHERE id = 3")
         elif len(runs) == 2:
@@ -253,7 +252,7 @@ def test_lost_races_and_crashes(
             main.commit("another object")
         return merged
 
-    monkeypatch.setattr(three_way, "with_rows", raced)
+    monkeypatch.setattr(three_way, "merge_rows", raced)
     repo.merge("dev", "main", rules=RULES)
     # The table changed once, so its rows were merged twice; the other commit reused them.
     assert len(runs) == 2

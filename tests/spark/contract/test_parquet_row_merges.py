@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError, MergeConflictError
+from sparklake.errors import MergeConflictError
 from sparklake.strategies import rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts
 
@@ -98,7 +98,10 @@ def test_conflicting_rows_move_nothing_and_are_rows(repo: Repository) -> None:
     write(repo, "dev", [(1, 10, "x"), (2, 20, "z"), *BASE[3:]])
     write(repo, "main", [(1, 11, "x"), (2, 21, "x"), *BASE[2:]])
     head = repo.branch("main").head
-    with pytest.raises(MergeConflictError, match=r"2 rows of 'tables/x' differently") as raised:
+    with pytest.raises(
+        MergeConflictError,
+        match="the rows of 'tables/x' cannot be merged: both sides changed 2 rows",
+    ) as raised:
         repo.merge("dev", "main", rules={TABLE: rows("id", columns=True)})
     assert repo.branch("main").head == head
     conflicts = raised.value.conflict_rows.orderBy("key").collect()
@@ -162,8 +165,23 @@ def test_rows_that_cannot_be_merged_are_a_conflict(repo: Repository, rule: str, 
     write(repo, "dev", [(1, 1, "x"), (9, None, "q")])
     write(repo, "main", [(1, 2, "x")])
     head = repo.branch("main").head
-    with pytest.raises((MergeConflictError, InvalidInputError), match=why):
+    with pytest.raises(MergeConflictError, match=why):
         repo.merge("dev", "main", rules={TABLE: rule})
+    assert repo.branch("main").head == head
+
+
+def test_wrong_number_of_written_rows_stops_a_merge(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklake.frames.tables import row_merge
+
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 10, "x"), *BASE[1:]])
+    write(repo, "main", [(2, 20, "x")])
+    head, real = repo.branch("main").head, row_merge.applied
+    monkeypatch.setattr(row_merge, "applied", lambda *each: real(*each).limit(1))
+    with pytest.raises(MergeConflictError, match="1 rows would be written instead of 2"):
+        repo.merge("dev", "main", rules={TABLE: "rows(id, then=source-wins)"})
     assert repo.branch("main").head == head
 
 
