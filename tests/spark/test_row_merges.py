@@ -280,13 +280,11 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
 def test_schemas_merge_by_column(
     spark: SparkSession, base: str, source: str, dest: str, merged: str
 ) -> None:
-    from pyspark.sql.types import StructType
-
     from sparklake.frames.tables.row_merge import merged_schema
 
     schemas = [spark.createDataFrame([], each).schema for each in (base, source, dest)]
     if merged.startswith("id"):
-        assert merged_schema(*schemas) == StructType.fromDDL(merged)
+        assert merged_schema(*schemas) == spark.createDataFrame([], merged).schema
     else:
         with pytest.raises(InvalidInputError, match=merged):
             merged_schema(*schemas)

@@ -387,7 +387,7 @@ def _json_value(schema: StructType, side: str) -> Column:
     for name in schema.names:
         # A JSON object with one field, because to_json accepts no single values.
         cell = F.to_json(F.struct(F.col(side).getField(name).alias("v")), _JSON)
-        text = F.substring(cell, len(prefix) + 1, F.length(cell) - len(prefix) - 1)
+        text = cell.substr(F.lit(len(prefix) + 1), F.length(cell) - len(prefix) - 1)
         value = value.when(F.col(COLUMN) == name, F.when(F.col(side).isNotNull(), text))
     return value
 
