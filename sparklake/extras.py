@@ -10,6 +10,7 @@ from sparklake.errors import MissingDependencyError
 
 _EXTRAS = {
     "airflow": "airflow",
+    "azure": "azure",
     "boto3": "s3",
     "botocore": "s3",
     "delta": "delta",

@@ -14,8 +14,8 @@ from sparklake.graveler.buffers import Mask
 from sparklake.stores.objects import describe_store
 from sparklake.stores.objects.addresses import (
     are_local,
+    canonical_address,
     canonical_addresses,
-    canonical_scheme,
     canonical_schemes,
     local_paths,
     shown_addresses,
@@ -43,7 +43,7 @@ class OwnNamespace:
             path = find_local_path(address)
             place = "" if path is None else self._real_place(path)
         else:
-            place = canonical_scheme(address)
+            place = canonical_address(address)
         return place.removeprefix(self._root) if place.startswith(self._root) else None
 
     def _real_place(self, path: str) -> str:

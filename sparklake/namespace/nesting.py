@@ -12,7 +12,7 @@ from pathlib import Path
 from sparklake.errors import NamespaceInUseError, StorePermissionError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
-from sparklake.stores.objects import find_local_path, local_uri, open_store
+from sparklake.stores.objects import find_local_path, local_uri, open_store, split_uri
 
 _FOLDERS_KEPT = 65536
 
@@ -91,10 +91,10 @@ def _has_mark(folder: str) -> bool:
 
 
 def _prefixes_above(uri: str) -> Iterator[str]:
-    scheme, _, place = uri.partition("://")
-    while "/" in place:
-        place = place.rpartition("/")[0]
-        yield f"{scheme}://{place}"
+    bucket, prefix = split_uri(uri)
+    while prefix:
+        prefix = prefix.rpartition("/")[0]
+        yield f"{bucket}/{prefix}" if prefix else bucket
 
 
 def _is_marked(root: str) -> bool:

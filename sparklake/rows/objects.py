@@ -24,7 +24,12 @@ from sparklake.graveler.times import (
     SECOND_MICROS,
     shown_nanoseconds,
 )
-from sparklake.stores.objects.addresses import shown_address, shown_addresses, stored_address
+from sparklake.stores.objects.addresses import (
+    canonical_address,
+    shown_address,
+    shown_addresses,
+    stored_address,
+)
 from sparklake.stores.objects.key_checks import check_key
 
 OBJECT_SCHEMA = pa.schema(
@@ -95,7 +100,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     path, checksum, address, content_type = texts
     if metadata is None:
         metadata = _no_metadata(len(block))
-    address = shown_addresses(address)
+    address = shown_addresses(address, f"{storage_namespace}/")
     columns = [
         path,
         pa.array(size),
@@ -132,7 +137,8 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     """Return the record of an object. An address inside the namespace becomes relative."""
-    inside = shown_address(each.address).removeprefix(f"{storage_namespace}/")
+    address = canonical_address(each.address) if "://" in each.address else each.address
+    inside = address.removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
     if relative:
         check_key(inside)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+import obstore
 from obstore import store as obstore_stores
 
 from sparklake.stores.objects.remote import Entry, RemoteStore, listed_entries
@@ -48,6 +50,12 @@ class S3Bucket:
 
     def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
         return listed_entries(client, prefix, level=level)
+
+    def check_key(self, key: str) -> None:
+        """Accept every key."""
+
+    def sign(self, client: Any, key: str, lifetime: timedelta) -> str:
+        return obstore.sign(client, "GET", key, lifetime)
 
 
 def open_remote_s3(root: str) -> RemoteStore:

@@ -24,8 +24,7 @@ from sparklake.stores.objects import normalise_object_uri, open_object, open_sto
 from sparklake.stores.objects.addresses import (
     PLAIN_PLACES,
     URI_START,
-    canonical_schemes,
-    shown_addresses,
+    canonical_addresses,
     stored_addresses,
 )
 from sparklake.stores.objects.key_checks import check_key
@@ -65,10 +64,10 @@ def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) 
 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
-    same_scheme = canonical_schemes(shown_addresses(addresses))
+    canonical = canonical_addresses(addresses)
     inside = pc.or_(
         pc.invert(pc.match_substring(addresses, "://")),
-        pc.starts_with(same_scheme, f"{storage_namespace}/"),
+        pc.starts_with(canonical, f"{storage_namespace}/"),
     )
     if pc.any(inside).as_py():
         raise CollectionRunningError(

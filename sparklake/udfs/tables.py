@@ -11,6 +11,7 @@ from sparklake.graveler.arrow_batches import with_column
 from sparklake.interrupts import Threads
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.rows.settings import Workspace
+from sparklake.stores.objects.addresses import HADOOP_CLIENTS
 from sparklake.udfs.tasks import Batches, BatchStream, packed_rows
 
 
@@ -41,7 +42,7 @@ def not_shared(what: str) -> MissingFileError:
     """Return the error for machines without a shared local disk."""
     return MissingFileError(
         f"{what}: the Spark driver and executors do not share a disk, so files "
-        "written there cannot be staged. Add the S3 client S3A (hadoop-aws) to Spark and "
-        "write to a bucket, or put SPARKLAKE_SCRATCH or the storage namespace on a disk that "
-        "all machines share"
+        f"written there cannot be staged. Add {HADOOP_CLIENTS} to Spark and write to a "
+        "bucket, or put SPARKLAKE_SCRATCH or the storage namespace on a disk that all machines "
+        "share"
     )

@@ -218,7 +218,7 @@ LAKE_VERBS: list[Case] = [
     ("restore, taken", AlreadyExistsError, "'lab' already", restore("lab")),
     ("restore, branch", InvalidNameError, "name of a branch", restore(default_branch="-x")),
     ("restore, ranges", InvalidInputError, "range_records must be 1 to", restore(range_records=0)),
-    ("restore, scheme", InvalidUriError, "gs://.*: use", restored("gs://b/x")),
+    ("restore, scheme", InvalidUriError, "hdfs://.*: use", restored("hdfs://b/x")),
     ("restore, empty", InvalidUriError, "empty", restored("")),
     ("restore, NUL", InvalidUriError, "NUL", restored("a\0b")),
     (

@@ -330,8 +330,8 @@ NAMESPACES: list[Case] = [
     (
         "scheme",
         InvalidUriError,
-        "gs://.*: use",
-        lambda lab: lab.lake.create_repository("x-x", "gs://b"),
+        "hdfs://.*: use",
+        lambda lab: lab.lake.create_repository("x-x", "hdfs://b"),
     ),
     (
         "range records",
@@ -488,7 +488,7 @@ TABLES: list[Case] = [
             ("../outside", InvalidKeyError, r"'\.\.'"),
             ("data/../../outside", InvalidKeyError, r"'\.\.'"),
             ("/absolute", InvalidKeyError, "'/'"),
-            ("gs://bucket/x", InvalidUriError, "gs://.*use"),
+            ("hdfs://name/x", InvalidUriError, "hdfs://.*use"),
             ("file:/x", InvalidRowsError, "'file:/x': write file:///path"),
             ("dbfs:/a/../x", InvalidRowsError, "'dbfs:/a/../x': write"),
             ("file://host/x", InvalidUriError, "contains the host"),
@@ -583,7 +583,12 @@ IMPORTS: list[Case] = [
     ("a file", InvalidInputError, "source/file is a file: choose a folder", load("source/file")),
     ("nowhere", InvalidInputError, "nope does not exist: correct", load("nope")),
     ("NUL", InvalidInputError, "without NUL", load("a\0b")),
-    ("scheme", InvalidUriError, "gs://.*: use", lambda lab: lab.main.import_objects("gs://b/x")),
+    (
+        "scheme",
+        InvalidUriError,
+        "hdfs://.*: use",
+        lambda lab: lab.main.import_objects("hdfs://b/x"),
+    ),
 ]
 
 TABLE = {

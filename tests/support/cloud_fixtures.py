@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.support.gcs_server import Buckets
 
-_PREFIXES = ("AZURE_", "GOOGLE_", "STORAGE_EMULATOR_HOST", "IDENTITY_", "MSI_")
-
 
 @pytest.fixture(scope="session")
 def azure_endpoint() -> Iterator[str]:
@@ -27,7 +25,7 @@ def azure_env(azure_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     """Return the environment of a test that sees only Azurite, no settings of the machine."""
     from sparklake.testing.azurite import azure_environment
 
-    return _only(azure_environment(azure_endpoint), monkeypatch)
+    return _only(("AZURE_",), azure_environment(azure_endpoint), monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -41,11 +39,13 @@ def gcs_double() -> Iterator[tuple[str, Buckets]]:
 @pytest.fixture
 def gcs_env(gcs_double: tuple[str, Buckets], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Return the environment of a test that sees only the double of Google Cloud Storage."""
-    return _only({"STORAGE_EMULATOR_HOST": gcs_double[0]}, monkeypatch)
+    return _only(("GOOGLE_",), {"STORAGE_EMULATOR_HOST": gcs_double[0]}, monkeypatch)
 
 
-def _only(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    for name in [each for each in os.environ if each.startswith(_PREFIXES)]:
+def _only(
+    prefixes: tuple[str, ...], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    for name in [each for each in os.environ if each.startswith(prefixes)]:
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

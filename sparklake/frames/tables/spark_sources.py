@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from sparklake.errors import InvalidInputError, MissingDependencyError, MissingFileError
 from sparklake.session import DELTA_CATALOG, DELTA_EXTENSION, delta_package
+from sparklake.stores.objects.addresses import HADOOP_CLIENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,7 @@ _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
 _NOT_CONFIGURED = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _NANOSECONDS = "Illegal Parquet type: INT64 (TIMESTAMP(NANOS"
-_NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
+_NO_CLIENT = re.compile("FileSystem not found|No FileSystem for scheme")
 _NOWHERE = "file:///sparklake/no/such/table"
 
 _asking = Lock()
@@ -158,7 +159,7 @@ def missing_client() -> Iterator[None]:
         if not lacks_client(error):
             raise
         raise MissingDependencyError(
-            "this Spark session lacks the S3 client S3A, which reads tables in buckets: add "
-            "hadoop-aws of Spark's Hadoop version to its jars, or read without Spark, "
+            f"this Spark session lacks a client that reads tables in this bucket: add "
+            f"{HADOOP_CLIENTS} of Spark's Hadoop version to its jars, or read without Spark, "
             "through lakefs://"
         ) from error

@@ -141,8 +141,16 @@ def _find_table_id(key: str) -> str | None:
     return table and table[1]
 
 
+_ENDPOINTS = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AZURE_STORAGE_ENDPOINT",
+    "GOOGLE_BASE_URL",
+    "STORAGE_EMULATOR_HOST",
+)
+
+
 def _name(uri: str, instance: str) -> str:
     """Return a store's name in the cache: endpoints and instances may share a location."""
-    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-    endpoint = next(filter(None, map(os.environ.get, variables)), "")
+    endpoint = " ".join(filter(None, map(os.environ.get, _ENDPOINTS)))
     return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Object stores: a local directory, or a bucket of any S3 endpoint."""
+"""Object stores: a local directory, or a bucket of S3, Azure or Google."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sparklake.stores.objects.registry import (
     open_destination,
     open_object,
     open_store,
+    split_uri,
 )
 from sparklake.stores.objects.waits import use_timeouts
 
@@ -22,5 +23,6 @@ __all__ = [
     "open_destination",
     "open_object",
     "open_store",
+    "split_uri",
     "use_timeouts",
 ]

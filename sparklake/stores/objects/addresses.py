@@ -3,12 +3,16 @@
 Records of local files contain `local://`, everything else uses `file://`. lakeFS's local adapter
 reads `local:///path`, and rejects a whole listing with one `file://` address. Records of earlier
 versions contain `file://`, so both are read.
+
+Records of Azure's blobs contain percent-encoded URLs, because lakeFS decodes them. Everything else
+uses the literal keys.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,18 +34,36 @@ URI_START = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
 PLAIN_PLACES = "|".join(each.plain_place for each in BUILT_IN if each.plain_place)
 """The start of a plain address in any built-in store, up to the slash before the key."""
 
+HADOOP_CLIENTS = " or ".join(each.hadoop_client for each in BUILT_IN if each.hadoop_client)
+"""The clients with which Spark reads and writes buckets."""
+
 _BUILT_IN_SCHEMES = "^({}):/".format("|".join(each for one in BUILT_IN for each in one.schemes))
 
 _CANONICAL = "^({})".format("|".join(each.canonical for each in BUILT_IN))
 
+_ENCODED = "^({})/".format("|".join(each.encoded_place for each in BUILT_IN if each.encoded_place))
+_ENCODED_URI = f"(?s){_ENCODED}.*%"
+# Of a path, Go's net/url leaves these characters.
+_NOT_ENCODED = "$&+,/:;=@"
+_TO_ENCODE = f"(?s){_ENCODED}.*[^A-Za-z0-9_.~{_NOT_ENCODED}-]"
+
 
 def shown_address(address: str) -> str:
     """Convert a record's full address to a URI for any reader."""
-    return f"{_FILE}{address[len(_LOCAL) :]}" if address.startswith(f"{_LOCAL}/") else address
+    if address.startswith(f"{_LOCAL}/"):
+        return f"{_FILE}{address[len(_LOCAL) :]}"
+    return _decoded(address) if re.match(_ENCODED, address) else address
 
 
-def shown_addresses(addresses: pa.StringArray) -> pa.StringArray:
-    """Return the addresses of records, with `file://` for local files."""
+def shown_addresses(addresses: pa.StringArray, inside: str = "") -> pa.StringArray:
+    """Return the addresses of records, with `file://` for local files and literal keys.
+
+    Those that start with `inside` have literal keys already.
+    """
+    encoded = pc.match_substring_regex(addresses, _ENCODED_URI)
+    if inside:
+        encoded = pc.and_not(encoded, pc.starts_with(addresses, inside))
+    addresses = _replaced(addresses, encoded, _decoded)
     if not pc.any(pc.starts_with(addresses, f"{_LOCAL}/")).as_py():
         return addresses
     return pc.replace_substring_regex(addresses, f"^{_LOCAL}/", f"{_FILE}/")
@@ -50,25 +72,20 @@ def shown_addresses(addresses: pa.StringArray) -> pa.StringArray:
 def stored_address(address: str) -> str:
     if address.startswith((_FILE, _LOCAL)):
         return f"{_LOCAL}{normalise_object_uri(address)[len(_FILE) :]}"
-    return canonical_scheme(address)
+    address = canonical_address(address)
+    return _encoded(address) if re.match(_ENCODED, address) else address
 
 
 def stored_addresses(addresses: pa.StringArray) -> pa.StringArray:
     """Convert addresses to their form in records. Keys in the namespace are unchanged."""
     addresses = canonical_schemes(addresses)
+    addresses = _replaced(addresses, pc.match_substring_regex(addresses, _TO_ENCODE), _encoded)
     files = pc.starts_with(addresses, _FILE)
     if not pc.any(files).as_py():
         return addresses
     odd = pc.and_not(files, pc.match_substring_regex(addresses, _CANONICAL))
     addresses = _replaced(addresses, odd, normalise_object_uri)
     return pc.replace_substring_regex(addresses, f"^{_FILE}/", f"{_LOCAL}/")
-
-
-def canonical_scheme(address: str) -> str:
-    provider = find_provider(address.partition("://")[0])
-    if provider is None or provider.to_canonical is None:
-        return address
-    return provider.to_canonical.text(address)
 
 
 def _providers(addresses: pa.StringArray) -> tuple[StoreProvider, ...]:
@@ -78,6 +95,14 @@ def _providers(addresses: pa.StringArray) -> tuple[StoreProvider, ...]:
         pc.match_substring_regex(addresses, _BUILT_IN_SCHEMES),
     )
     return all_providers() if pc.any(others).as_py() else BUILT_IN
+
+
+def canonical_address(address: str) -> str:
+    """Return an address in its canonical spelling. One of an unsupported store is unchanged."""
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address  # Another tool wrote it.
 
 
 def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
@@ -91,7 +116,7 @@ def canonical_addresses(addresses: pa.StringArray) -> pa.StringArray:
     """Return canonical addresses. Those of unsupported stores are unchanged."""
     addresses = canonical_schemes(addresses)
     odd = pc.invert(pc.match_substring_regex(addresses, _CANONICAL))
-    return _replaced(addresses, odd, _canonical)
+    return _replaced(addresses, odd, canonical_address)
 
 
 def _replaced(
@@ -104,9 +129,15 @@ def _replaced(
 
 
 def spark_uri(uri: str) -> str:
-    """Convert a canonical URI for Spark: Hadoop's S3 client uses the scheme s3a."""
+    """Convert a canonical URI for Spark, with the scheme of Hadoop's client."""
     provider = find_provider(uri.partition("://")[0])
     return uri if provider is None or provider.to_spark is None else provider.to_spark.text(uri)
+
+
+def may_be_handled(uri: str) -> bool:
+    """Return whether some Spark sessions read the canonical URI itself."""
+    provider = find_provider(uri.partition("://")[0])
+    return provider is not None and provider.spark_may_handle
 
 
 def spark_uris(uris: pa.StringArray) -> pa.StringArray:
@@ -118,10 +149,10 @@ def spark_uris(uris: pa.StringArray) -> pa.StringArray:
 
 def unsupported_addresses(addresses: pa.StringArray) -> pa.BooleanArray:
     """Return the mask of full addresses in unsupported stores."""
-    schemes = "|".join(
-        re.escape(scheme) for each in _providers(addresses) for scheme in each.schemes
+    places = "|".join(
+        each.place or f"({'|'.join(each.schemes)}):/" for each in _providers(addresses)
     )
-    is_supported = pc.match_substring_regex(addresses, f"^({schemes}):/")
+    is_supported = pc.match_substring_regex(addresses, f"^({places})")
     return pc.and_not(pc.match_substring_regex(addresses, URI_START.pattern), is_supported)
 
 
@@ -133,8 +164,12 @@ def local_paths(addresses: pa.StringArray) -> pa.StringArray:
     return pc.utf8_slice_codeunits(addresses, len(_FILE))
 
 
-def _canonical(address: str) -> str:
+def _decoded(address: str) -> str:
     try:
-        return normalise_object_uri(address)
-    except InvalidUriError:
-        return address  # Another tool wrote it, for a store that sparklake does not support.
+        return unquote(address, errors="strict")
+    except UnicodeDecodeError:
+        return address  # No tool of Azure writes it.
+
+
+def _encoded(address: str) -> str:
+    return quote(address, safe=_NOT_ENCODED)

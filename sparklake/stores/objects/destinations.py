@@ -15,7 +15,8 @@ from sparklake.stores.objects.digests import contradicts, may_be_md5
 
 CHUNK_BYTES = 1 << 20
 
-_ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
+# Of S3's multipart objects, of Azure, and of Google's composite objects.
+_ETAG = re.compile(r"[0-9a-f]{32}-[0-9]+|0x[0-9A-F]+|-[A-Za-z0-9+/=]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,13 @@ class ExpectedObject:
         """Compare the bytes read with the expected object.
 
         `find` looks the object up in a bucket. The ETag is compared if it is not an MD5, as for
-        encrypted and multipart objects. For any other checksum only the size is verified.
+        encrypted and multipart objects, and in Azure. For any other checksum only the size is
+        verified.
         """
         self.check_size(size)
         if digest and contradicts(self.checksum, digest, find):
             raise self.corrupt(f"has the MD5 {digest}, not {self.checksum}")
-        if _ETAG_OF_PARTS.fullmatch(self.checksum):
+        if _ETAG.fullmatch(self.checksum):
             stored = find()
             if stored is not None and stored.checksum != self.checksum:
                 raise self.corrupt(f"no longer has the ETag {self.checksum}")

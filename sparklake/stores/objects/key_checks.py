@@ -19,6 +19,24 @@ def invalid_uri(uri: str, reason: str) -> InvalidUriError:
     return InvalidUriError(f"{uri!r} {reason}.")
 
 
+def prefixed_root(uri: str, bucket: str, prefix: str) -> str:
+    """Return the canonical root of a prefix in a bucket. `uri` is for the error."""
+    prefix = prefix.rstrip("/")
+    if not prefix:
+        return bucket
+    try:
+        check_key(prefix)
+    except InvalidKeyError as error:
+        raise invalid_uri(
+            uri, "has a '.' or '..' part, or two slashes in a row: remove them"
+        ) from error
+    if "//" in prefix:
+        raise invalid_uri(
+            uri, "has two slashes in a row, which Spark would read as one: remove one"
+        )
+    return f"{bucket}/{prefix}"
+
+
 def check_prefix(prefix: str) -> None:
     """Raise InvalidKeyError if no valid key has the prefix. Its last part may be partial."""
     _check(prefix, prefix.split("/")[:-1])

@@ -7,14 +7,16 @@ from functools import lru_cache
 
 from sparklake.errors import InvalidUriError
 from sparklake.graveler.ports import ObjectStore, StoreTraits
+from sparklake.stores.objects.azure import AZURE
 from sparklake.stores.objects.destinations import Destination
+from sparklake.stores.objects.gcs import GCS
 from sparklake.stores.objects.key_checks import invalid_uri
 from sparklake.stores.objects.local.provider import LOCAL
 from sparklake.stores.objects.providers import StoreProvider
 from sparklake.stores.objects.s3.provider import S3
 from sparklake.uri import is_utf8
 
-BUILT_IN: tuple[StoreProvider, ...] = (LOCAL, S3)
+BUILT_IN: tuple[StoreProvider, ...] = (LOCAL, S3, AZURE, GCS)
 """The stores of this package."""
 
 ENTRY_POINTS = "sparklake.stores"
@@ -76,6 +78,11 @@ def open_store(uri: str) -> ObjectStore:
     return provider.open(provider.canonical_root(uri))
 
 
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return the canonical root of a bucket or file system, and the key of an address in it."""
+    return provider_of(uri).split(uri)
+
+
 def open_object(uri: str) -> tuple[ObjectStore, str]:
     """Return the store and the key of an object at any address, for reads."""
     provider = provider_of(uri)
@@ -90,7 +97,7 @@ def open_destination(uri: str) -> Destination:
 
 
 def normalise_object_uri(uri: str) -> str:
-    root, key = provider_of(uri).split(uri)
+    root, key = split_uri(uri)
     if not key:
         raise invalid_uri(uri, "has no object key: add one")
     return f"{root}/{key}"

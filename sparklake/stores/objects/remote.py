@@ -81,6 +81,8 @@ _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|ContainerBeingDeleted|Re
 _TAKEN = "BlobAlreadyExists"
 _SILENCE = ("kind: Timeout,", "kind: Connect,")
 _CUT = "UnexpectedEof"
+# Azurite answers without an error to a range that starts at the end.
+_BEYOND = "StartTooLarge"
 
 
 class Bucket(Hashable, Protocol):
@@ -118,6 +120,12 @@ class Bucket(Hashable, Protocol):
 
         `listed_entries` is enough for keys that obstore's paths can express.
         """
+
+    def check_key(self, key: str) -> None:
+        """Raise InvalidKeyError for a whole key that the service cannot store."""
+
+    def sign(self, client: Any, key: str, lifetime: timedelta) -> str:
+        """Return a presigned URL to GET the object of a whole key."""
 
 
 Entry = StoredObject | StoredFolder
@@ -182,8 +190,26 @@ class RemoteStore:
         return self._create(key, body)
 
     def replace(self, key: str, body: bytes) -> None:
-        client = self._client(len(body))
-        self._call(key, lambda path: obstore.put(client, path, body, use_multipart=False))
+        self._replace(key, body)
+
+    def upload(self, key: str, path: Path, content_type: str) -> None:
+        """Write a local file, replacing an object."""
+        with store_errors(path), open_stream(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGE_BYTES:
+                self._put_parts(None, key, path, size, content_type)
+            elif size:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
+                    self._replace(key, body, content_type)
+            else:
+                self._replace(key, b"", content_type)
+
+    def _replace(self, key: str, body: bytes | mmap.mmap, content_type: str = "") -> None:
+        self._check_new(key)
+        client, options = self._client(len(body)), _attributes(content_type)
+        self._call(
+            key, lambda path: obstore.put(client, path, body, use_multipart=False, **options)
+        )
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         return self._put_all(bodies, self._create)
@@ -200,7 +226,7 @@ class RemoteStore:
 
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
         for key in items:
-            check_key(key)
+            self._check_new(key)
         with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
             writing = {key: threads.submit(put, key, item) for key, item in items.items()}
             return [key for key, future in writing.items() if future.result()]
@@ -243,6 +269,13 @@ class RemoteStore:
         except MissingFileError:
             return
 
+    def signed_url(self, key: str, lifetime: timedelta) -> str:
+        return self._call(key, lambda path: self.bucket.sign(self._client(), path, lifetime))
+
+    def _check_new(self, key: str) -> None:
+        check_key(key)
+        self.bucket.check_key(self.root + key)
+
     def _client(self, size: int = 0) -> Any:
         seconds = timeouts()
         # Few different timeouts, because each is a client with connections of its own.
@@ -284,6 +317,13 @@ class RemoteStore:
     def _put_large(self, watch: Watch | None, key: str, path: Path, size: int) -> bool:
         if self.find(key) is not None:
             return False
+        self._put_parts(watch, key, path, size)
+        return True
+
+    def _put_parts(
+        self, watch: Watch | None, key: str, path: Path, size: int, content_type: str = ""
+    ) -> None:
+        self._check_new(key)
         part = max(_PART_BYTES, -(-size // _MAX_PARTS))
 
         def parts() -> Iterator[bytes]:
@@ -296,10 +336,11 @@ class RemoteStore:
 
         client = self._client(part * _PARTS_AT_ONCE)
         options: Any = {"chunk_size": part, "max_concurrency": _PARTS_AT_ONCE}
+        options |= _attributes(content_type)
         self._call(key, lambda place: obstore.put(client, place, parts(), **options))
-        return True
 
     def _create(self, key: str, body: bytes | mmap.mmap) -> bool:
+        self._check_new(key)
         client, in_doubt = self._client(len(body)), False
 
         def create(path: str) -> bool:
@@ -471,6 +512,10 @@ def _is_empty(client: Any, path: str) -> bool:
         return False
 
 
+def _attributes(content_type: str) -> dict[str, Any]:
+    return {"attributes": {"Content-Type": content_type}} if content_type else {}
+
+
 def stored(key: str, facts: Mapping[str, Any]) -> StoredObject:
     """Convert obstore's metadata of an object."""
     microseconds = (facts["last_modified"] - _EPOCH) // timedelta(microseconds=1)
@@ -563,7 +608,7 @@ def _converted(error: Exception, bucket: Bucket, address: str) -> Exception:
             f"The store of {address} has no conditional put, so two writers could overwrite each "
             "other: use a store with conditional puts."
         )
-    if status == 416:
+    if status == 416 or _BEYOND in text:
         return _BeyondEndError(f"The range is beyond the end of {address}.")
     if isinstance(error, _CutError) or _CUT in text:
         return CorruptFileError(

@@ -135,5 +135,5 @@ def address_notes(context: Context) -> Sequence[str]:
     count, first = refused
     return [
         f"{count:,} objects are in stores that sparklake cannot read: the first is {first}. Only "
-        "their entries exist: copy the objects to S3 or to files, and import them again"
+        "their entries exist: copy the objects to a bucket or to files, and import them again"
     ]

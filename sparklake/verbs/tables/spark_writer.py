@@ -17,7 +17,7 @@ from sparklake.errors import LostResultError, MissingDependencyError, MissingFil
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import describe_store, local_uri, open_store
-from sparklake.stores.objects.addresses import spark_uri
+from sparklake.stores.objects.addresses import HADOOP_CLIENTS, spark_uri
 from sparklake.udfs.tables import not_shared, upload_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
@@ -83,8 +83,8 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 def check_native(context: Context) -> None:
     if not context.store.traits.is_local and not _has_spark_client(context):
         raise MissingDependencyError(
-            "this Spark session lacks the S3 client S3A, which writes Delta tables in "
-            "buckets: add hadoop-aws of Spark's Hadoop version to its jars"
+            f"this Spark session lacks a client that writes Delta tables in buckets: add "
+            f"{HADOOP_CLIENTS} of Spark's Hadoop version to its jars"
         )
 
 

@@ -25,9 +25,9 @@ def foreign_addresses(lake: Lake, folder: Path) -> Repository:
 
     addresses = {
         "a": "local:///x/y",
-        "b": "gs://bucket/b",
+        "b": "hdfs://name/b",
         "c": "s3://bucket/c:/d",
-        "d": "https://account.blob.core.windows.net/container/d",
+        "d": "https://host/container/d",
         "e": "s3a://bucket/e",
     }
     records = [foreign_record(path, entry(each)) for path, each in addresses.items()]
@@ -45,7 +45,7 @@ def test_addresses_in_stores_without_support_are_named(lake: Lake, folder: Path)
         (folder / "ns" / DUMP_SETTINGS_KEY).unlink()
     (note,) = set(noted[True]) - set(noted[False])
     assert note.startswith("2 objects are in stores that sparklake cannot read")
-    assert "the first is 'b' at gs://bucket/b." in note
+    assert "the first is 'b' at hdfs://name/b." in note
 
 
 def test_ranges_that_cannot_be_read_are_no_obstacle(lake: Lake, folder: Path) -> None:

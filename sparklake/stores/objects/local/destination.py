@@ -52,15 +52,7 @@ class LocalDestination:
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
         """Copy an object to a temporary name, verify it and rename it."""
         with self._replacing(key) as temporary:
-            if isinstance(store, LocalStore):
-                expected.check(*_copied(store.root / source, temporary, expected), lambda: None)
-            else:
-                try:
-                    store.get_to_file(source, temporary)
-                except MissingFileError as error:
-                    raise expected.missing() from error
-                with temporary.open("rb") as file:
-                    expected.check(*_measured(file), lambda: store.find(source))
+            copy_verified(temporary, expected, store, source)
 
     def put(self, key: str, body: bytes) -> None:
         with self._replacing(key) as temporary:
@@ -120,6 +112,19 @@ class LocalDestination:
                 "folder at the path of a file"
             ) from error
         self._dirty.add(target.parent)
+
+
+def copy_verified(path: Path, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
+    """Copy an object of a store to a new local file, and verify the copy."""
+    if isinstance(store, LocalStore):
+        expected.check(*_copied(store.root / source, path, expected), lambda: None)
+        return
+    try:
+        store.get_to_file(source, path)
+    except MissingFileError as error:
+        raise expected.missing() from error
+    with path.open("rb") as file:
+        expected.check(*_measured(file), lambda: store.find(source))
 
 
 def _copied(source: Path, target: Path, expected: ExpectedObject) -> tuple[int, str]:

@@ -124,7 +124,7 @@ def link_new(source: Path, target: Path) -> bool:
         if error.errno in _NO_LINKS_HERE:
             raise StoreError(
                 f"The file system of {target} has no hard links, which sparklake needs to write "
-                "safely: use another file system or an S3 endpoint."
+                "safely: use another file system or a bucket."
             ) from error
         raise
     return True

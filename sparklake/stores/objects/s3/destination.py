@@ -6,14 +6,17 @@ import hashlib
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from boto3.s3.transfer import TransferConfig
 
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects.key_checks import check_key
+from sparklake.stores.objects.local.destination import copy_verified
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, open_stream, store_errors
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.client import s3_client, s3_errors
@@ -52,11 +55,15 @@ class S3Destination:
         return ""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
-        """Copy an object server-side, or upload a local file."""
+        """Copy an object server-side, upload a local file, or download and upload others."""
         if isinstance(store, LocalStore):
             self._send(key, store.root / source, expected)
+        elif isinstance(store, S3Store):
+            self._copy(key, store, source, expected)
         else:
-            self._copy(key, cast("S3Store", store), source, expected)
+            with scratch_folder(disk_root()) as folder:
+                copy_verified(folder / "object", expected, store, source)
+                self._send(key, folder / "object", expected)
 
     def put(self, key: str, body: bytes) -> None:
         self.store.replace(key, body)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sparklake.errors import InvalidKeyError, InvalidUriError
+from sparklake.errors import InvalidUriError
 from sparklake.graveler.ports import StoreTraits
-from sparklake.stores.objects.key_checks import check_key, invalid_uri
+from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
@@ -18,21 +18,7 @@ _BUCKET = "[A-Za-z0-9._-]{3,255}"
 
 
 def _canonical_root(uri: str) -> str:
-    root, prefix = _split(uri)
-    prefix = prefix.rstrip("/")
-    if not prefix:
-        return root
-    try:
-        check_key(prefix)
-    except InvalidKeyError as error:
-        raise invalid_uri(
-            uri, "has a '.' or '..' part, or two slashes in a row: remove them"
-        ) from error
-    if "//" in prefix:
-        raise invalid_uri(
-            uri, "has two slashes in a row, which Spark would read as one: remove one"
-        )
-    return f"{root}/{prefix}"
+    return prefixed_root(uri, *_split(uri))
 
 
 def _split(uri: str) -> tuple[str, str]:
@@ -74,4 +60,6 @@ S3 = StoreProvider(
     to_canonical=Rewrite("^s3a://", "s3://"),
     to_spark=Rewrite("^s3://", "s3a://"),
     plain_place=f"s3a?://{_BUCKET}",
+    hadoop_client="S3A (hadoop-aws)",
+    spark_may_handle=True,
 )

@@ -1,0 +1,176 @@
+"""Buckets of Google Cloud Storage: their URIs and credentials."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from sparklake.errors import (
+    InvalidKeyError,
+    InvalidUriError,
+    MissingDependencyError,
+    StorePermissionError,
+)
+from sparklake.graveler.ports import StoreTraits
+from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
+from sparklake.stores.objects.providers import StoreProvider
+
+if TYPE_CHECKING:
+    from sparklake.stores.objects.remote import Entry, RemoteStore
+    from sparklake.stores.objects.remote_destination import RemoteDestination
+
+_BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+_UNUSABLE = re.compile("[\r\n]|^\\.well-known/acme-challenge/")
+_MOST_KEY_BYTES = 1024
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_ENVIRONMENT = ("GOOGLE_", "GCE_", "CLOUDSDK_", _EMULATOR := "STORAGE_EMULATOR_HOST")
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleBucket:
+    """A bucket of Google Cloud Storage."""
+
+    name: str
+
+    @property
+    def uri(self) -> str:
+        return f"gs://{self.name}"
+
+    @property
+    def endpoint(self) -> str:
+        custom = os.environ.get(_EMULATOR) or os.environ.get("GOOGLE_BASE_URL")
+        if custom and "://" not in custom:
+            custom = f"http://{custom}"  # Google's own clients accept a host here.
+        return (custom or "https://storage.googleapis.com").rstrip("/")
+
+    @property
+    def advice(self) -> str:
+        return (
+            f"give an account the role Storage Object User on {self.uri}, and use it as "
+            "application default credentials, such as with GOOGLE_APPLICATION_CREDENTIALS"
+        )
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.endpoint.startswith("http://")
+
+    def settings(self) -> Hashable:
+        return tuple(
+            sorted(each for each in os.environ.items() if each[0].startswith(_ENVIRONMENT))
+        )
+
+    def connect(self, **options: Any) -> Any:
+        from obstore.store import GCSStore
+
+        provider = self._provider()
+        provider()  # Missing credentials are an error of their own here.
+        client: Any = {**options.pop("client_options"), "allow_http": self._is_plain}
+        return GCSStore(
+            self.name,
+            base_url=self.endpoint,
+            credential_provider=provider,
+            client_options=client,
+            **options,
+        )
+
+    def check_key(self, key: str) -> None:
+        if _UNUSABLE.search(key) or len(key.encode()) > _MOST_KEY_BYTES:
+            raise InvalidKeyError(
+                f"The object key {key!r} cannot be stored in Google Cloud Storage: it has a line "
+                f"end, or more than {_MOST_KEY_BYTES} bytes; rename the object."
+            )
+
+    def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
+        from sparklake.stores.objects.remote import listed_entries
+
+        return listed_entries(client, prefix, level=level)
+
+    def sign(self, client: Any, key: str, lifetime: timedelta) -> str:
+        import obstore
+        from obstore.store import GCSStore
+
+        # With a credential provider, obstore ignores the private key of the default credentials.
+        options: Any = {"allow_http": self._is_plain}
+        signer = GCSStore(self.name, base_url=self.endpoint, client_options=options)
+        return obstore.sign(signer, "GET", quote(key), lifetime)  # It encodes spaces only.
+
+    def _provider(self) -> Callable[[], Any]:
+        if os.environ.get(_EMULATOR):
+            return lambda: {"token": "anonymous", "expires_at": None}
+        try:
+            from google.auth import default
+            from google.auth.exceptions import GoogleAuthError
+            from google.auth.transport.requests import Request
+        except ImportError as missing:
+            raise MissingDependencyError(
+                f"Google Cloud Storage needs google-auth, which cannot be imported ({missing}): "
+                "run pip install 'sparklake[gcs]'."
+            ) from missing
+
+        def bearer() -> Any:
+            try:
+                # Application default credentials, with a new token.
+                credentials: Any = default(scopes=[_SCOPE])[0]
+                credentials.refresh(Request())
+            except GoogleAuthError as error:
+                raise StorePermissionError(
+                    f"No usable credentials were found for {self.uri} ({type(error).__name__}): "
+                    f"{self.advice}."
+                ) from None  # Its text may have ids and tokens.
+            expiry = credentials.expiry and credentials.expiry.replace(tzinfo=timezone.utc)
+            return {"token": credentials.token, "expires_at": expiry}
+
+        return bearer
+
+
+# --- URIs -----------------------------------------------------------------------------------------
+
+
+def _canonical_root(uri: str) -> str:
+    return prefixed_root(uri, *_split(uri))
+
+
+def _split(uri: str) -> tuple[str, str]:
+    _, separator, place = uri.partition("://")
+    bucket, _, key = place.partition("/")
+    if "@" in bucket:
+        raise InvalidUriError(
+            "A Google Cloud Storage URI may not contain credentials: remove them, and use "
+            "application default credentials."
+        )
+    if not separator or not re.fullmatch(_BUCKET, bucket):
+        raise invalid_uri(uri, "does not name a bucket: write gs://bucket/prefix")
+    return f"gs://{bucket}", key
+
+
+def _open(root: str) -> RemoteStore:
+    # Lazy import: obstore is optional.
+    from sparklake.stores.objects.remote import RemoteStore
+
+    bucket, _, prefix = root.removeprefix("gs://").partition("/")
+    return RemoteStore(GoogleBucket(bucket), prefix)
+
+
+def _open_destination(root: str) -> RemoteDestination:
+    from sparklake.stores.objects.remote_destination import RemoteDestination
+
+    return RemoteDestination(_open(root))
+
+
+GCS = StoreProvider(
+    schemes=("gs",),
+    forms="gs://bucket/prefix",
+    traits=StoreTraits(),
+    canonical_root=_canonical_root,
+    split=_split,
+    open=_open,
+    open_destination=_open_destination,
+    canonical="gs://",
+    hadoop_client="the Cloud Storage connector (gcs-connector)",
+)
+"""An object store in a bucket of Google Cloud Storage."""
