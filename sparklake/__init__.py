@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.base.runner import run_verb as run_verb
     from sparklake.verbs.history.show import CommitSummary as CommitSummary
     from sparklake.verbs.imports.import_objects import ImportReport as ImportReport
-    from sparklake.verbs.imports.inventory import S3Inventory as S3Inventory
+    from sparklake.verbs.imports.inventory import Inventory as Inventory
     from sparklake.verbs.merges.preview import MergePreview as MergePreview
     from sparklake.verbs.objects.restore import RestoreResult as RestoreResult
 
@@ -50,7 +50,7 @@ _MODULES = {
     "Once": "sparklake.verbs.base.once",
     "Repository": "sparklake.repository",
     "RestoreResult": "sparklake.verbs.objects.restore",
-    "S3Inventory": "sparklake.verbs.imports.inventory",
+    "Inventory": "sparklake.verbs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "ThreeWayRow": "sparklake.rows.diffs",

@@ -406,7 +406,7 @@ class Branch:
     ) -> ImportReport:
         """Commit existing objects in place, without copying them.
 
-        `source` is a directory or bucket prefix, an S3Inventory, or rows in Spark or Arrow: `path`,
+        `source` is a directory or bucket prefix, an Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
         `content_type`. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
         them. Invalid rows raise InvalidImportError, unless skipped.

@@ -33,7 +33,7 @@ def import_objects(
         option("Import a directory, or s3://bucket/prefix.", "--from", metavar="URI_OR_DIR"),
     ] = None,
     inventory: Annotated[
-        str | None, option("Import the S3 Inventory with this manifest.json.", metavar="URI")
+        str | None, option("Import the inventory of a bucket with this manifest.", metavar="URI")
     ] = None,
     inventory_prefix: Annotated[
         str | None, option("Import only keys of the inventory with this prefix.", metavar="PREFIX")
@@ -57,7 +57,7 @@ def import_objects(
 ) -> None:
     """Commit existing objects without copying them.
 
-    The source is a directory, a bucket prefix, an S3 Inventory or a table of rows.
+    The source is a directory, a bucket prefix, an inventory or a table of rows.
     """
     # Lazy import: it takes longer than the start of the command.
     from sparklake.verbs.imports.sources import one_source

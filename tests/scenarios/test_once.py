@@ -18,10 +18,10 @@ import pytest
 
 from sparklake import (
     ImportReport,
+    Inventory,
     Lake,
     Once,
     Repository,
-    S3Inventory,
     Strategy,
     VerbResult,
     run_verb,
@@ -300,7 +300,7 @@ def test_arguments_are_normalised() -> None:
     assert normalised(b"secret") == {"sha256": sha256(b"secret").hexdigest()}
     assert normalised(effects) == {"name": "tests.support.once_verbs:effects"}
     assert normalised(iter([1])) == normalised(object()) == {"stream": True}
-    inventory = S3Inventory("s3://bucket/manifest.json")
+    inventory = Inventory("s3://bucket/manifest.json")
     assert normalised(inventory)["manifest"] == "s3://bucket/manifest.json"
 
 

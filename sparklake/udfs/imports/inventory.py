@@ -1,7 +1,8 @@
-"""The task body reading the files of an S3 Inventory as rows."""
+"""The task body reading the files of an inventory as rows."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.arrow_batches import with_column
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.rows.objects import unix_microseconds
 from sparklake.stores.objects import open_object
@@ -25,9 +27,6 @@ from sparklake.stores.objects.local.files import stream_md5
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
 _BATCH_ROWS = 32768
-
-# The names in Parquet and ORC.
-COLUMN_NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
 
 
 class InventoryFile(msgspec.Struct, frozen=True):
@@ -39,13 +38,21 @@ class InventoryFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InventoryTaskSettings:
-    """The task settings of an inventory."""
+    """The task settings of an inventory.
 
-    source_bucket: str
+    `source` is the root of the listed keys, `place` of the inventory's files. `names` translates
+    columns to `key`, `size`, `last_modified_date`, `e_tag` or `md5`, and to those of other entries:
+    `is_latest`, `superseded`, `is_delete_marker` and `is_folder`. `columns` are those of a CSV file
+    without a header.
+    """
+
+    source: str
     place: str
     file_format: str
-    columns: tuple[str, ...]
-    folder: str
+    names: Mapping[str, str]
+    columns: tuple[str, ...] = ()
+    is_form_encoded: bool = False
+    folder: str = ""
 
 
 def read_inventory(settings: InventoryTaskSettings, batches: Batches) -> BatchStream:
@@ -56,22 +63,22 @@ def read_inventory(settings: InventoryTaskSettings, batches: Batches) -> BatchSt
             try:
                 for rows in READERS[settings.file_format](path, settings):
                     yield _objects(rows, settings)
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, KeyError, OSError, ValueError) as error:
                 raise CorruptFileError(
-                    f"s3://{settings.place}/{file.key} of the inventory does not match its "
+                    f"{settings.place}/{file.key} of the inventory does not match its "
                     f"manifest ({error}): use another inventory"
                 ) from error
 
 
 def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path) -> Path:
-    store, key = open_object(f"s3://{settings.place}/{file.key}")
+    store, key = open_object(f"{settings.place}/{file.key}")
     path = scratch / f"inventory{''.join(Path(file.key).suffixes[-2:])}"
     store.get_to_file(key, path)
     with path.open("rb") as stream:
         checksum = stream_md5(stream)
     if file.md5 and checksum != file.md5.lower():
         raise CorruptFileError(
-            f"s3://{settings.place}/{file.key} does not have the MD5 in the inventory's "
+            f"{settings.place}/{file.key} does not have the MD5 in the inventory's "
             "manifest: it was overwritten or is damaged; use another inventory"
         )
     return path
@@ -79,13 +86,13 @@ def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path
 
 def _parquet(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     with pq.ParquetFile(path) as file:
-        names = [each for each in file.schema_arrow.names if each in COLUMN_NAMES]
+        names = [each for each in file.schema_arrow.names if each in settings.names]
         yield from file.iter_batches(_BATCH_ROWS, columns=names)
 
 
 def _orc(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     file = orc.ORCFile(path)
-    names = [each for each in file.schema.names if each in COLUMN_NAMES]
+    names = [each for each in file.schema.names if each in settings.names]
     for stripe in range(file.nstripes):
         yield file.read_stripe(stripe, columns=names)
 
@@ -94,23 +101,26 @@ def _csv(path: Path, settings: InventoryTaskSettings) -> BatchStream:
     with pa.input_stream(path) as file:
         if not file.read(1):
             return
-    names = [each for each in settings.columns if each in COLUMN_NAMES]
-    kinds = {**dict.fromkeys(names, pa.string()), "size": pa.int64()}
     with csv.open_csv(
         path,
         csv.ReadOptions(column_names=list(settings.columns)),
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(
-            column_types=kinds, include_columns=names, strings_can_be_null=True, null_values=[""]
+            column_types=dict.fromkeys(settings.names, pa.string()),
+            include_columns=[each for each in settings.columns if each in settings.names],
+            strings_can_be_null=True,
+            null_values=[""],
         ),
     ) as batches:
         for batch in batches:
-            # Keys are form-encoded: "+" is a space. The checks of rows report text that is not
-            # UTF-8.
-            texts = (each.replace("+", " ") for each in batch.column("key").to_pylist())
-            keys = pa.array(map(unquote_to_bytes, texts), pa.binary())
-            columns = {name: batch.column(name) for name in names}
-            yield pa.record_batch({**columns, "key": keys.view(pa.string())})
+            yield _decoded(batch) if settings.is_form_encoded else batch
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Decode form-encoded keys: "+" is a space. Row checks report text that is not UTF-8."""
+    texts = (each.replace("+", " ") for each in batch.column("key").to_pylist())
+    keys = pa.array(map(unquote_to_bytes, texts), pa.binary())
+    return with_column(batch, "key", keys.view(pa.string()))
 
 
 READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
@@ -118,14 +128,17 @@ READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     """Return the latest versions of objects, without delete or folder markers."""
-    columns = {name: rows.column(name) for name in rows.schema.names}
+    named = zip(rows.schema.names, rows.columns, strict=True)
+    columns = {settings.names[name]: column for name, column in named if name in settings.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())
     masks = [pc.starts_with(columns["key"], settings.folder), _is_object(columns)]
     if "is_latest" in columns:
         masks.append(_truth(columns["is_latest"], missing=True))
-    if "is_delete_marker" in columns:
-        masks.append(pc.invert(_truth(columns["is_delete_marker"], missing=False)))
+    if "superseded" in columns:
+        masks.append(pc.equal(columns["superseded"].cast(pa.string()).fill_null(""), ""))
+    markers = columns.keys() & {"is_delete_marker", "is_folder"}
+    masks += [pc.invert(_truth(columns[each], missing=False)) for each in markers]
     return _named(pa.record_batch(columns).filter(reduce(pc.and_, masks)), settings)
 
 
@@ -143,16 +156,24 @@ def _truth(column: pa.Array, *, missing: bool) -> pa.BooleanArray:
 
 def _named(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     key = rows.column("key")
-    tags = rows.column("e_tag") if "e_tag" in rows.schema.names else pa.nulls(rows.num_rows)
-    place = f"s3://{settings.source_bucket}/".encode()
     columns: Sequence[pa.Array] = [
         _below(key, settings.folder).view(pa.string()),
         rows.column("size"),
-        pc.utf8_trim(tags.cast(pa.string()), '"'),
+        _checksums(rows),
         _mtimes(rows),
-        pc.binary_join_element_wise(place, key, b"").view(pa.string()),
+        pc.binary_join_element_wise(f"{settings.source}/".encode(), key, b"").view(pa.string()),
     ]
     return pa.record_batch(columns, names=IMPORT_SCHEMA.names[: len(columns)])
+
+
+def _checksums(rows: pa.RecordBatch) -> pa.Array:
+    if "e_tag" in rows.schema.names:
+        return pc.utf8_trim(rows.column("e_tag").cast(pa.string()), '"')
+    if "md5" not in rows.schema.names:
+        return pa.nulls(rows.num_rows, pa.string())
+    # A composite object has none.
+    texts = rows.column("md5").to_pylist()
+    return pa.array([b64decode(each).hex() if each else None for each in texts], pa.string())
 
 
 def _below(keys: pa.BinaryArray, folder: str) -> pa.BinaryArray:

@@ -1,4 +1,4 @@
-"""Sources of an import: a listing, an S3 Inventory, or rows."""
+"""Sources of an import: a listing, an inventory, or rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
-from sparklake.verbs.imports.inventory import S3Inventory, inventory_terms, read_inventory_manifest
+from sparklake.verbs.imports.inventory import Inventory, read_inventory_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    ImportSource: TypeAlias = str | Path | S3Inventory | pa.Table | pa.RecordBatchReader | DataFrame
+    ImportSource: TypeAlias = str | Path | Inventory | pa.Table | pa.RecordBatchReader | DataFrame
 
 _REQUIRED = {"path", "size", "address"}
 _MAX_TASKS = 1024
@@ -45,12 +45,12 @@ class OpenSource:
 
 def one_source(
     place: str | None, inventory: str | None, inventory_prefix: str | None
-) -> str | S3Inventory:
+) -> str | Inventory:
     """Return the only source of the options. None or several are an error."""
     if (place is None) == (inventory is None):
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
     if inventory is not None:
-        return S3Inventory(inventory, inventory_prefix or "")
+        return Inventory(inventory, inventory_prefix or "")
     if inventory_prefix is not None:
         raise InvalidInputError("--inventory-prefix needs --inventory")
     return place or ""
@@ -59,7 +59,7 @@ def one_source(
 def source_name(source: ImportSource) -> str:
     if isinstance(source, str | Path):
         return str(source)
-    return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
+    return f"the inventory {source}" if isinstance(source, Inventory) else "rows"
 
 
 def open_source(context: Context, source: ImportSource) -> OpenSource:
@@ -72,10 +72,10 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         size = -(-len(parts) // _MAX_TASKS) or 1
         work = encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
         return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
-    if isinstance(source, S3Inventory):
+    if isinstance(source, Inventory):
         with given_place():
             manifest = read_inventory_manifest(source)
-        read = partial(read_inventory, inventory_terms(manifest, source.folder))
+        read = partial(read_inventory, manifest.settings)
         return OpenSource(name, Work(encode_tasks(manifest.files)), read, partial(_runner, 0))
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
@@ -84,7 +84,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
     columns = getattr(source, "columns", None)
     if columns is None or not hasattr(source, "mapInArrow"):
         raise InvalidInputError(
-            f"{type(source).__name__} cannot be imported: use a path or URI, an S3Inventory, "
+            f"{type(source).__name__} cannot be imported: use a path or URI, an Inventory, "
             "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from sparklake import Branch, ImportReport, InvalidImportError, Repository, S3Inventory
+from sparklake import Branch, ImportReport, InvalidImportError, Inventory, Repository
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment, s3_server
 from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
@@ -204,7 +204,7 @@ def test_an_inventory(
             import_sources, "read_inventory", partial(with_environment, environment)
         )
         there, here = (
-            each.branch("main").import_objects(S3Inventory(uri), "all") for each in make_twins
+            each.branch("main").import_objects(Inventory(uri), "all") for each in make_twins
         )
     assert said_of(there) == said_of(here)
     assert there.objects == len(KEYS)

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from sparklake import Branch, InvalidImportError, Lake, Repository, S3Inventory
+from sparklake import Branch, InvalidImportError, Inventory, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.testing.s3_server import aws_client, fresh_bucket
 from tests.support.inventories import KEYS, TIME, put_inventory
@@ -65,14 +65,14 @@ def test_a_checksum_is_asked_for(main: Branch, repo: Repository, client: Any, bu
 @pytest.mark.parametrize("form", ["Parquet", "ORC", "CSV"])
 def test_an_inventory(main: Branch, repo: Repository, client: Any, bucket: str, form: str) -> None:
     uri = put_inventory(client, bucket, form)
-    assert main.import_objects(S3Inventory(uri), "all").objects == len(KEYS)
+    assert main.import_objects(Inventory(uri), "all").objects == len(KEYS)
     found = {each.path: each for each in repo.objects("main")}
     assert set(found) == {f"all/{key}" for key in KEYS}
     for number, key in enumerate(KEYS):
         one = found[f"all/{key}"]
         assert (one.address, one.size) == (f"s3://{bucket}/{key}", len(key))
         assert (one.checksum, one.mtime) == (f"tag-{number}", int(TIME.timestamp()) * 10**9)
-    main.import_objects(S3Inventory(uri, "raw"), "part")
+    main.import_objects(Inventory(uri, "raw"), "part")
     part = [key.removeprefix("raw/") for key in KEYS if key.startswith("raw/")]
     assert paths(repo, "main", "part/") == sorted(f"part/{key}" for key in part)
 
@@ -80,29 +80,29 @@ def test_an_inventory(main: Branch, repo: Repository, client: Any, bucket: str, 
 def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str) -> None:
     before = main.state
     for changes, words in (
-        ({"fileFormat": "Avro"}, "files in Avro: only"),
+        ({"fileFormat": "Avro"}, "files in avro: only"),
         ({"fileSchema": "Bucket, Key"}, "one for sizes"),
-        ({"files": None}, "not the manifest of an S3 Inventory"),
+        ({"files": None}, "not the manifest of an inventory"),
     ):
         uri = put_inventory(client, bucket, "CSV", **changes)
         with pytest.raises(InvalidInputError, match=words):
-            main.import_objects(S3Inventory(uri))
+            main.import_objects(Inventory(uri))
     uri = put_inventory(client, bucket, "CSV")
     client.put_object(Bucket=bucket, Key="inventory/data/0.csv.gz", Body=b"overwritten")
     with pytest.raises(CorruptFileError, match="does not have the MD5"):
-        main.import_objects(S3Inventory(uri))
+        main.import_objects(Inventory(uri))
     for body in (b"a,b\n", b"\xff\xfe no parquet"):
         files = [put_file(client, bucket, body), put_file(client, bucket, b"")]
         uri = put_inventory(client, bucket, "CSV", files=files)
         with pytest.raises(CorruptFileError, match="does not match its manifest"):
-            main.import_objects(S3Inventory(uri))
+            main.import_objects(Inventory(uri))
     assert main.state == before
 
 
 def test_a_file_of_an_inventory_may_be_empty(main: Branch, client: Any, bucket: str) -> None:
     uri = put_inventory(client, bucket, "CSV", files=[put_file(client, bucket, b"")])
     with pytest.raises(InvalidInputError, match="contains no objects"):
-        main.import_objects(S3Inventory(uri))
+        main.import_objects(Inventory(uri))
 
 
 def put_file(client: Any, bucket: str, body: bytes) -> dict[str, str]:
@@ -118,7 +118,7 @@ def test_an_inventory_of_the_own_namespace(
     uri = put_inventory(client, bucket, "Parquet")
     own = small_lake.create_repository("own", f"s3://{bucket}/raw")
     with pytest.raises(InvalidImportError) as raised:
-        own.branch("main").import_objects(S3Inventory(uri))
+        own.branch("main").import_objects(Inventory(uri))
     assert raised.value.counts == {"own_namespace": 4}
 
 
@@ -131,8 +131,8 @@ def test_a_bucket_that_does_not_exist_is_bad_input(
     (source / "a").write_text("1")
     calls: list[Callable[[], object]] = [
         lambda: main.import_objects(f"{gone}/raw"),
-        lambda: main.import_objects(S3Inventory(f"{gone}/manifest.json")),
-        lambda: main.import_objects(S3Inventory(f"s3://{bucket}/nothing/manifest.json")),
+        lambda: main.import_objects(Inventory(f"{gone}/manifest.json")),
+        lambda: main.import_objects(Inventory(f"s3://{bucket}/nothing/manifest.json")),
         lambda: main.import_objects(str(source), errors_to=f"{gone}/errors"),
         lambda: small_lake.create_repository("another", f"{gone}/lake"),
         lambda: small_lake.restore_repository("another", f"{gone}/lake"),
