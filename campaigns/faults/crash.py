@@ -2,8 +2,8 @@
 
     python -m campaigns.faults.crash --rounds 2000 --seed 1.
 
-A round kills a verb by SIGKILL before one of its steps, on a local store or on S3. Then the lake is
-in the old or the new state, the verb runs again, and a check of the whole repository is clean.
+A round kills a verb by SIGKILL before one of its steps, on a local store, S3 or Azure. Then the
+lake is in the old or the new state, the verb runs again, and a check of the repository is clean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 def campaign(options: Options, server: str | None = None) -> Figures:
     """Kill verbs; return the figures."""
     with ExitStack() as stack:
-        servers = stack.enter_context(ground(server))
+        servers = stack.enter_context(ground(server, options.stores))
         places = {store: stack.enter_context(trials(servers, store)) for store in options.stores}
 
         def run(name: str) -> Cell:

@@ -1,7 +1,7 @@
 """A process with forked children: each runs one verb with a fault before one step.
 
 It reads orders from its standard input, each a line of JSON, and answers each of them. A step is a
-call of an object store, a request to S3, a statement of the ref store (including BEGIN and
+call of an object store, a request to S3 or Azure, a statement of the ref store (including BEGIN and
 COMMIT), a call of the file system, or the answer. Children are forked, because imports take
 longer than a verb.
 """
@@ -49,6 +49,7 @@ OBJECT_STORE = (
     "list",
     "delete",
 )
+REQUESTS = ("get", "head", "put", "delete", "list", "list_with_delimiter")
 STATEMENTS = ("execute", "commit", "rollback")
 
 _COUNT = struct.Struct("<q")
@@ -212,6 +213,12 @@ def _count_steps(order: Order, fault: Fault, shared: mmap.mmap) -> Callable[[], 
         from sparklake.stores.objects.s3.store import S3Store
 
         owners += [(S3Store, OBJECT_STORE), (URLLib3Session, ("send",))]
+    if "AZURE_STORAGE_ENDPOINT" in os.environ:
+        import obstore
+
+        from sparklake.stores.objects.remote import RemoteStore
+
+        owners += [(RemoteStore, OBJECT_STORE), (obstore, REQUESTS)]
     for owner, names in owners:
         for name in names:
             setattr(owner, name, _stepping(getattr(owner, name), step))

@@ -1,10 +1,10 @@
-"""The servers and folders of a campaign: a Postgres, a folder, and an S3 server."""
+"""The servers and folders of a campaign: a Postgres, a folder, an S3 server and Azurite."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from campaigns.faults.forks import forks
 from campaigns.faults.trials import Trials
 from campaigns.postgres import embedded_home, fresh_database, home_dsn
+from sparklake.testing.azurite import azure_environment, azurite_server, fresh_container
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import postgres_lake
 from sparklake.testing.s3_server import fresh_bucket, s3_environment, s3_server
@@ -19,7 +20,7 @@ from sparklake.testing.s3_server import fresh_bucket, s3_environment, s3_server
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A Postgres, a folder, and the environment of an S3 server.
+    """A Postgres, a folder, and the environment of the stores' servers.
 
     `home` is that of the campaign's own Postgres, which may be killed.
     """
@@ -33,11 +34,13 @@ class Ground:
         """Return a fresh root in a store."""
         if store == "local":
             return f"file://{self.folder}/local"
+        if store == "azure":
+            return f"{fresh_container(self.environment)}/campaign"
         return f"s3://{fresh_bucket(self.environment)}/campaign"
 
 
 @contextmanager
-def ground(server: str | None = None) -> Iterator[Ground]:
+def ground(server: str | None = None, stores: Sequence[str] = ()) -> Iterator[Ground]:
     """Start the servers. `server` is the DSN of a Postgres that runs already."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with ExitStack() as stack:
@@ -50,6 +53,8 @@ def ground(server: str | None = None) -> Iterator[Ground]:
         folder = stack.enter_context(memory_folder())
         endpoint = stack.enter_context(s3_server())
         environment = s3_environment(endpoint, folder)
+        if "azure" in stores:
+            environment |= azure_environment(stack.enter_context(azurite_server()))
         stack.enter_context(_environment({**environment, "SPARKLAKE_CACHE_BYTES": "0"}))
         yield Ground(dsn, home, folder, environment)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STORES = ("local", "s3")
-"""The kinds of object stores: a folder, and a bucket of the tests' S3 server."""
+"""The kinds of object stores by default: a folder, and a bucket of the tests' S3 server."""
 
 _ROUNDS_OF_A_LINE = 100
 
@@ -54,7 +54,7 @@ def parse_options(description: str, rounds: int, arguments: Sequence[str] | None
     parser.add_argument("--rounds", type=int, default=rounds, help="how many rounds")
     parser.add_argument("--seed", type=int, default=1, help="what chooses them")
     parser.add_argument("--only", help="repeat one round: the text that a broken round prints")
-    parser.add_argument("--stores", nargs="+", default=STORES, help="local, s3, or both")
+    parser.add_argument("--stores", nargs="+", default=STORES, help="some of local, s3 and azure")
     parser.add_argument(
         "--verbs", nargs="+", default=(), help="the verbs to kill, or to run with faults"
     )
