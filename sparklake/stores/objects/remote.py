@@ -310,9 +310,9 @@ class RemoteStore:
                 return self._put_large(watch, key, path, size)
             if not size:
                 return self._create(key, b"")
-            # Mapped, so that the bodies of many threads need no memory.
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
-                return self._create(key, body)
+            # Mapped, so that the bodies of many threads need no memory. Not closed here, because a
+            # request that timed out may still hold it.
+            return self._create(key, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def _put_large(self, watch: Watch | None, key: str, path: Path, size: int) -> bool:
         if self.find(key) is not None:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pytest
 
-from campaigns.faults.faulty_store import CUT, FAULTS, STALLED, THROTTLED, FaultyStore, faulty_store
+from campaigns.faults.faulty_store import (
+    CUT,
+    DROPPED,
+    FAULTS,
+    LOST,
+    STALLED,
+    THROTTLED,
+    FaultyStore,
+    faulty_store,
+)
 from sparklake.errors import (
     InvalidKeyError,
     StoreError,
@@ -225,3 +234,14 @@ def test_a_failure_that_stays_is_an_error(
             assert fault == CUT, "the answer has no body"
     line.aim(None)
     assert not list(tmp_path.glob("copy*")) or fault == CUT
+
+
+def test_a_file_is_put_in_spite_of_a_fault(
+    store: RemoteStore, line: FaultyStore, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(3_000_000))
+    for fault in (STALLED, DROPPED, LOST):
+        line.aim(fault)
+        assert list(store.put_files_if_absent({fault: source})) == [fault]
+        assert store.get(fault) == source.read_bytes()
