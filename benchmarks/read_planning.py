@@ -131,7 +131,7 @@ def _through_a_view(repo: sparklake.Repository, path: str, *, bare: bool) -> dic
 
 def _by_paths(repo: sparklake.Repository, path: str) -> dict[str, Step]:
     def read() -> DataFrame:
-        return _read_files(repo._context, open_table(repo._context, "main", path), "parquet", {})
+        return _read_files(repo._context, [open_table(repo._context, "main", path)], "parquet", {})
 
     return {
         "paths: plan a read": lambda: _plan(read()),

@@ -43,7 +43,9 @@ from sparklake.verbs.hooks.guard import HookGuard
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sparklake.dataframes import LakeReader, LakeWriter
 
 
 _LOG = logging.getLogger("sparklake.cache")
@@ -150,6 +152,19 @@ class Lake:
     def cache(self) -> DiskCache | None:
         """The cache of tree files on this machine, or None; see its `counts`."""
         return find_cache(self._cache)
+
+    @property
+    def read(self) -> LakeReader:
+        """A reader of tables at refs, in the shape of `spark.read`."""
+        from sparklake.dataframes import LakeReader
+
+        return LakeReader(self.repository, self._runners.session())
+
+    def write(self, rows: DataFrame) -> LakeWriter:
+        """Return a writer of rows to tables on branches, in the shape of `rows.write`."""
+        from sparklake.dataframes import LakeWriter
+
+        return LakeWriter(self.repository, rows)
 
     def register(self, spark: SparkSession | None = None) -> None:
         """Register the formats "lakefs", "sparklake.objects", ".diff" and ".log" of this lake."""

@@ -289,7 +289,10 @@ class Repository:
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame, including partition columns."""
+        """Return the table under a path, or one file, as a DataFrame with partition columns.
+
+        `lake.read` has the shape of Spark's reader, schemas and several paths.
+        """
         from sparklake.verbs.tables.read import read_table
         from sparklake.verbs.tables.version import open_table
 

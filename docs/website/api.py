@@ -24,6 +24,8 @@ MODULES = {
 """The pages of other public modules: title and module."""
 
 RETURNED = (
+    "sparklake.dataframes.LakeReader",
+    "sparklake.dataframes.LakeWriter",
     "sparklake.engine.explanation.Explanation",
     "sparklake.verbs.diffs.differences.Differences",
     "sparklake.verbs.refs.settings.LiveSettings",

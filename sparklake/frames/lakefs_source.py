@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,11 +32,12 @@ from sparklake.frames.tables.parquet_scan import (
     ScanFile,
     arrow_schema,
     check_types,
-    nullable,
+    checked,
     partition_values,
     predicates,
     scan_rows,
 )
+from sparklake.frames.tables.parquet_views import nullable
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.stores.objects import open_store
@@ -107,8 +108,9 @@ class LakefsSource(DataSource):
         return self._scan().schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        kind = _FilteringReader if self.pushes_filters else LakefsReader
-        return kind(self._scan(), schema)
+        scan = self._scan()
+        schema = checked(replace(scan, schema=nullable(schema)), "the given schema").schema
+        return (_FilteringReader if self.pushes_filters else LakefsReader)(scan, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> LakefsWriter:
         target = self.target()
@@ -164,8 +166,8 @@ class LakefsReader(DataSourceReader):
     def __init__(self, scan: Scan, schema: StructType) -> None:
         self._files = scan.files
         self._folders = [each for each in scan.schema.fields if each.name in scan.partition_columns]
-        self._schema = nullable(schema)
-        self._pushed: list[Predicate] = []
+        self._schema = schema
+        self._filters: list[Predicate] = []
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get one task each.
@@ -176,23 +178,23 @@ class LakefsReader(DataSourceReader):
 
     def _selected(self) -> Iterator[ScanFile]:
         names = {each.name for each in self._folders}
-        decided = [each for each in self._pushed if each.column in names]
+        folder_filters = [each for each in self._filters if each.column in names]
         for file in self._files:
-            values = partition_values(file, self._schema) if decided else {}
-            if all(each.allows(values[each.column]) for each in decided):
+            values = partition_values(file, self._schema) if folder_filters else {}
+            if all(each.allows(values.get(each.column)) for each in folder_filters):
                 yield file
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, ScanTask):
             for file in partition.files:
-                yield from scan_rows(file, self._schema, self._pushed)
+                yield from scan_rows(file, self._schema, self._filters)
 
 
 class _FilteringReader(LakefsReader):
     """A reader for sessions with spark.sql.python.filterPushdown.enabled: others reject it."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  (Spark's name)
-        self._pushed = [*predicates(filters, self._schema)]
+        self._filters = [*predicates(filters, self._schema)]
         # Spark applies all of them again: here they skip files and row groups.
         return filters
 

@@ -10,6 +10,7 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from sparklake.delta_log.table_files import Partition, partition_of, partition_value
+from sparklake.frames.tables.parquet_views import nullable
 from sparklake.frames.tables.spark_sources import load, reading_files
 
 if TYPE_CHECKING:
@@ -32,11 +33,17 @@ def read_files(
     types: Types,
     table_format: str,
     options: Mapping[str, Any],
+    user_schema: StructType | None = None,
 ) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns."""
+    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns.
+
+    `user_schema` has the columns of files, and optionally types of folders.
+    """
     uris = files.column("uri").to_pylist()
+    if user_schema is not None:
+        user_schema, types = split_schema(user_schema, types)
     with reading_files():
-        rows = load(spark, uris, table_format, options)
+        rows = load(spark, uris, table_format, options, user_schema)
         stored = rows.schema
     if not types:
         return rows
@@ -53,6 +60,15 @@ def read_files(
             part = load(spark, some, table_format, options, stored)
             parts.append(part.withColumns(values).select(schema.names))
     return union(parts)
+
+
+def split_schema(user_schema: StructType, types: Types) -> tuple[StructType, Types]:
+    """Return the columns of files in a given schema, and the types of folders: its own first."""
+    user_schema = nullable(user_schema)
+    own = {each.name.lower(): each.dataType.simpleString() for each in user_schema.fields}
+    folders = {name.lower() for name in types}
+    stored = StructType([each for each in user_schema.fields if each.name.lower() not in folders])
+    return stored, {name: own.get(name.lower(), kind) for name, kind in types.items()}
 
 
 def with_partitions(stored: StructType, types: Types) -> StructType:

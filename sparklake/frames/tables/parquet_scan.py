@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from sparklake.delta_log.vectors import decode_vector
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
-from sparklake.frames.tables.parquet_views import reader_features
+from sparklake.frames.tables.parquet_views import nullable, reader_features
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.content_file import ContentReader
 
@@ -79,16 +79,6 @@ class Scan:
     schema: types.StructType
     partition_columns: Sequence[str]
     files: Sequence[ScanFile]
-
-
-def nullable(schema: types.StructType) -> types.StructType:
-    """Return a schema as files are read: every value may be null."""
-    names = ("nullable", "containsNull", "valueContainsNull")
-
-    def relax(fields: dict[str, Any]) -> dict[str, Any]:
-        return {**fields, **{name: True for name in names if name in fields}}
-
-    return types.StructType.fromJson(json.loads(schema.json(), object_hook=relax))
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
@@ -234,7 +224,7 @@ def checked(scan: Scan, what: str) -> Scan:
 
 
 def scan_rows(
-    file: ScanFile, schema: types.StructType, pushed: Sequence[Predicate]
+    file: ScanFile, schema: types.StructType, filters: Sequence[Predicate]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice of a file, with the given columns."""
     arrow, values = arrow_schema(schema), partition_values(file, schema)
@@ -244,7 +234,7 @@ def scan_rows(
         if not groups:
             return
         expression = None
-        for each in pushed if file.vector is None else ():
+        for each in filters if file.vector is None else ():
             if each.column in names:
                 one = each.expression(names[each.column], arrow.field(each.column).type)
                 expression = one if expression is None else expression & one
@@ -304,11 +294,11 @@ def _live(
     if file.vector_address:
         store, key = open_object(file.vector_address)
         body = store.get(key)
-    deleted = decode_vector(file.vector, body)
+    gaps = decode_vector(file.vector, body)
     for batch in batches:
         rows = np.arange(first_row, first_row + batch.num_rows)
         first_row += batch.num_rows
-        yield batch.filter(pa.array(~np.isin(rows, deleted)))
+        yield batch.filter(pa.array(~np.isin(rows, gaps)))
 
 
 def _with_schema(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
@@ -61,3 +62,13 @@ def _types(kind: DataType) -> Iterator[DataType]:
     elif isinstance(kind, MapType):
         yield from _types(kind.keyType)
         yield from _types(kind.valueType)
+
+
+def nullable(schema: StructType) -> StructType:
+    """Return a schema of files, where every value may be null."""
+    names = ("nullable", "containsNull", "valueContainsNull")
+
+    def relax(fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, **{name: True for name in names if name in fields}}
+
+    return StructType.fromJson(json.loads(schema.json(), object_hook=relax))

@@ -34,6 +34,7 @@ def scan_delta(table: TableVersion) -> Scan:
     from pyspark.sql.types import StructType
 
     from sparklake.frames.tables import parquet_scan as scans
+    from sparklake.frames.tables.parquet_views import nullable
 
     what = f"the Delta table {table.path!r} at {table.ref!r}"
     protocol, metadata, adds = _read_log(table)
@@ -53,7 +54,7 @@ def scan_delta(table: TableVersion) -> Scan:
             vector_address=place.path if place else "",
         )
         files.append(file)
-    schema = scans.nullable(StructType.fromJson(json.loads(metadata["schemaString"])))
+    schema = nullable(StructType.fromJson(json.loads(metadata["schemaString"])))
     return scans.checked(scans.Scan(schema, metadata.get("partitionColumns") or [], files), what)
 
 

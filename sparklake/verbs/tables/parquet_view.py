@@ -22,6 +22,7 @@ from sparklake.verbs.tables.view import View, view_of, write_view
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 PARQUET = "parquet"
 MERGE_SCHEMA = "mergeSchema"
@@ -33,9 +34,15 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 
 
 def find_parquet_view(
-    context: Context, table: TableVersion, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
 ) -> View | None:
-    """Find or write the view. Returns None if the store or Delta does not support it."""
+    """Find or write the view. Returns None if the store or Delta does not support it.
+
+    Without a given schema, it has that of the first file, or of all merged.
+    """
     from sparklake.frames.tables.parquet_views import read_settings
 
     if set(options) - {MERGE_SCHEMA}:
@@ -43,10 +50,11 @@ def find_parquet_view(
     spark = context.runners.session()
     merges = str(options.get(MERGE_SCHEMA, spark.conf.get(_MERGES, "false"))).lower() == "true"
     terms = (PARQUET, merges, read_settings(spark))
-    view = view_of(context, table, _VERSION, *terms)
+    schema_terms = () if schema is None else (schema.json(),)
+    view = view_of(context, table, _VERSION, *terms, *schema_terms)
     if not view.exists:
         listing = _FileTotals.of(table)
-        shape = _shape(spark, view, table, listing, merges=merges)
+        shape = _shape(spark, view, table, listing, schema, merges=merges)
         if shape is None:
             return None
         try:
@@ -57,18 +65,28 @@ def find_parquet_view(
 
 
 def _shape(
-    spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
+    spark: SparkSession,
+    view: View,
+    table: TableVersion,
+    listing: _FileTotals,
+    user_schema: StructType | None,
+    *,
+    merges: bool,
 ) -> TableShape | None:
-    from sparklake.frames.tables.exact_files import infers_types, with_partitions
+    from sparklake.frames.tables.exact_files import infers_types, split_schema, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.spark_sources import spark_schema
 
     uris: Sequence[str] = [listing.first]
-    if merges:
+    if merges and user_schema is None:
         files = data_files(table.objects.batches(), table.folder, spark_uris)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
     types = listing.columns.types(infers=infers_types(spark))
-    stored = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    if user_schema is None:
+        stored = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    else:
+        stored, folders = split_schema(user_schema, types)
+        types = dict(folders)
     schema = with_partitions(stored, types)
     features = reader_features(schema)
     if features is None:

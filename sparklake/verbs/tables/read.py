@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.partitions import PartitionColumns
-from sparklake.stores.objects.addresses import spark_uris
+from sparklake.rows.objects import ObjectInfo
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.tables.formats import VERSION_AS_OF, check_no_log, has_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
@@ -21,12 +24,44 @@ from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def read_tables(
+    context: Context,
+    tables: Sequence[TableVersion],
+    table_format: str | None,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
+) -> DataFrame:
+    """Return the rows of one or several paths; several have one schema, as in Spark's reader."""
+    if len(tables) == 1:
+        return read_table(context, tables[0], table_format, options, schema)
+    delta = [each.path for each in tables if table_format == DELTA or has_log(each)]
+    if delta:
+        raise InvalidInputError(
+            f"Delta tables are read one by one: load {delta[0]!r} alone, and combine the rows with "
+            "unionByName"
+        )
+    table_format = table_format or PARQUET
+    check_supported(table_format)
+    for each in tables:
+        check_plain(context, each, _find_file(context, each))
+    # Lazy import: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.tables.spark_sources import missing_client
+
+    with missing_client():
+        return _read_files(context, tables, table_format, options, schema)
 
 
 def read_table(
-    context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    table_format: str | None,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
 ) -> DataFrame:
-    """Return the rows of a table, including partition columns.
+    """Return the rows of a table or of one file, including partition columns.
 
     By default, a table with a Delta log is read as Delta, and others as Parquet. Both are read
     through a Delta log of the version, so that Spark prunes partitions and files. Other formats,
@@ -40,18 +75,24 @@ def read_table(
         missing_client,
     )
 
-    table_format = table_format or _found_format(table)
+    table_format = table_format or found_format(table)
     check_supported(table_format)
+    file = None if table_format == DELTA else _find_file(context, table)
     if table_format != DELTA:
-        check_plain(context, table)
+        check_plain(context, table, file)
+    elif schema is not None:
+        raise InvalidInputError(
+            f"{table.path!r} is a Delta table at {table.ref!r}, whose log has the schema: read it "
+            "without .schema(...), and select columns"
+        )
     spark, view = context.runners.session(), None
     if table_format == DELTA:
         check_delta(spark)
     with missing_client():
-        if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
-            view = _view(context, table, table_format, options)
+        if table_format == DELTA or (file is None and table_format == PARQUET and has_delta(spark)):
+            view = _view(context, table, table_format, options, schema)
         if view is None:
-            return _read_files(context, table, table_format, options)
+            return _read_files(context, [table], table_format, options, schema)
         # A view is one version, and the options of a Parquet table are applied in its schema.
         delta_options = options.items() if table_format == DELTA else ()
         own = {name: each for name, each in delta_options if name.lower() != VERSION_AS_OF.lower()}
@@ -64,7 +105,7 @@ def read_table(
 def view_table(
     context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
-    table_format = table_format or _found_format(table)
+    table_format = table_format or found_format(table)
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
         raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
@@ -80,25 +121,40 @@ def view_table(
     return view.uri
 
 
-def _found_format(table: TableVersion) -> str:
+def found_format(table: TableVersion) -> str:
+    """Return the format of a table: Delta if it has a log."""
     return DELTA if has_log(table) else PARQUET
 
 
 def _view(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    table_format: str,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
 ) -> View | None:
     if table_format == DELTA:
         return context.table_format.find_view(context, table, options)
-    return find_parquet_view(context, table, options)
+    return find_parquet_view(context, table, options, schema)
 
 
-def check_plain(context: Context, table: TableVersion) -> None:
-    """Reject an empty path, a Delta table or its partition, and other formats."""
-    if next(iter(table.objects), None) is None:
+def _find_file(context: Context, table: TableVersion) -> ObjectInfo | None:
+    """Return the object at the path itself, if nothing is below it."""
+    if table.has_objects:
+        return None
+    with suppress(ObjectNotFoundError):
+        return kept_object(context, table.ref, table.path)
+    return None
+
+
+def check_plain(context: Context, table: TableVersion, file: ObjectInfo | None = None) -> None:
+    """Reject an empty path, a part of a Delta table, and other formats."""
+    if file is None and not table.has_objects:
         raise no_data_file(table)
     check_no_other(table.other, table.path, table.ref)
     check_no_log(table)
-    parts = above = table.path.strip("/").split("/")
+    parts = table.path.strip("/").split("/")
+    above = parts if file is None else parts[:-1]
     while above and "=" in above[-1]:
         above = above[:-1]
     if above and above != parts:
@@ -106,17 +162,33 @@ def check_plain(context: Context, table: TableVersion) -> None:
 
 
 def _read_files(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context,
+    tables: Sequence[TableVersion],
+    table_format: str,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
 ) -> DataFrame:
     from sparklake.frames.tables.exact_files import infers_types, read_files
 
-    columns, batches = PartitionColumns(), []
-    for batch in data_files(table.objects.batches(), table.folder, spark_uris):
-        columns.add(batch.column("relative"))
-        batches.append(batch)
+    columns, batches = PartitionColumns(), list[pa.RecordBatch]()
+    for table in tables:
+        before = len(batches)
+        for batch in _data_files(context, table):
+            columns.add(batch.column("relative"))
+            batches.append(batch)
+        if not sum(map(len, batches[before:])):
+            raise no_data_file(table)
     files = pa.Table.from_batches(batches, FILE_SCHEMA)
-    if not files.num_rows:
-        raise no_data_file(table)
     spark = context.runners.session()
     types = columns.types(infers=infers_types(spark))
-    return read_files(spark, files, types, table_format, options)
+    return read_files(spark, files, types, table_format, options, schema)
+
+
+def _data_files(context: Context, table: TableVersion) -> Iterator[pa.RecordBatch]:
+    file = _find_file(context, table)
+    if file is None:
+        yield from data_files(table.objects.batches(), table.folder, spark_uris)
+    else:
+        name = file.path.rpartition("/")[2]
+        row = {"uri": spark_uri(file.address), "relative": name, "size": file.size, "mtime": 0}
+        yield pa.RecordBatch.from_pylist([row], FILE_SCHEMA)

@@ -46,14 +46,12 @@ def begin_write(
     )
 
 
-def stage_write(context: Context, started: StartedWrite, files: pa.Table) -> TableWrite:
+def stage_write(context: Context, source: StartedWrite, files: pa.Table) -> TableWrite:
     """Stage the files of all tasks at once. After an abandoned write, nothing is staged."""
-    request = _request(
-        started.branch, started.path, started.partition_by, overwrite=started.overwrite
-    )
-    write = context.refs.writes.find(started.id)
+    request = _request(source.branch, source.path, source.partition_by, overwrite=source.overwrite)
+    write = context.refs.writes.find(source.id)
     if write is None:
-        raise NotFoundError(f"the write {started.id} is no longer registered: write again")
+        raise NotFoundError(f"the write {source.id} is no longer registered: write again")
     return stage_files(context, request, write, files)
 
 

@@ -1,0 +1,312 @@
+"""Readers and writers of Spark's shape, for paths such as `lakefs://lake/main/tables/orders`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from sparklake.errors import InvalidInputError
+from sparklake.uri import ESCAPED_SCHEME, SCHEME, object_uri
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sparklake.repository import Repository
+    from sparklake.verbs.base.context import Context
+    from sparklake.verbs.tables.version import TableVersion
+    from sparklake.verbs.tables.write_request import TableWrite
+
+Path = str | Sequence[str]
+FindRepository = Callable[[str], "Repository"]
+Resolve = Callable[[str], str]
+"""A function from the name of a table in a session to its path, or to the name itself."""
+
+
+def is_lake_path(path: object) -> bool:
+    return isinstance(path, str) and path.startswith((SCHEME, ESCAPED_SCHEME))
+
+
+class LakeReader:
+    """Read tables at refs, as Spark's DataFrameReader reads paths.
+
+    Paths that do not start with `lakefs://` go to Spark's own reader, with the same options. A path
+    is literal, without wildcards, and may be a folder or one file. Without a format, a table with a
+    Delta log is read as Delta, and any other as Parquet.
+
+    Examples:
+        >>> lake.read.table("lakefs://lake/v3/tables/orders").count()
+        3
+    """
+
+    def __init__(
+        self, repository: FindRepository, spark: SparkSession, resolve: Resolve = str
+    ) -> None:
+        self._repository = repository
+        self._spark = spark
+        self._resolve = resolve
+        self._format: str | None = None
+        self._schema: StructType | str | None = None
+        self._options: dict[str, Any] = {}
+
+    def format(self, source: str) -> Self:
+        """Set the format."""
+        self._format = source
+        return self
+
+    def schema(self, schema: StructType | str) -> Self:
+        """Set the columns, as a StructType or as DDL. Folders keep their own columns."""
+        self._schema = schema
+        return self
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option of Spark's reader. `basePath` is the table of partition folders."""
+        return self.options(**{key: value})
+
+    def options(self, **options: Any) -> Self:
+        """Set options of Spark's reader."""
+        self._options |= {key: each for key, each in options.items() if each is not None}
+        return self
+
+    def load(
+        self,
+        path: Path | None = None,
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        schema: StructType | str | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """Return the rows of one or several paths."""
+        self.options(**options)
+        self._format, self._schema = format or self._format, schema or self._schema
+        path = self._options.pop("path", None) if path is None else path
+        paths = [path] if isinstance(path, str) else list(path or ())
+        own = [each for each in paths if is_lake_path(each)]
+        if not own:
+            return self._plain().load(path if path is None or isinstance(path, str) else paths)
+        if len(own) < len(paths):
+            raise InvalidInputError(
+                f"{own[0]!r} is in a lake, and other paths of the same read are not: read them "
+                "separately, and combine the rows with unionByName"
+            )
+        return self._load(own)
+
+    def parquet(self, *paths: str, **options: Any) -> DataFrame:
+        """Return the rows of Parquet files."""
+        return self.load(paths, "parquet", **options)
+
+    def orc(self, path: Path, **options: Any) -> DataFrame:
+        """Return the rows of ORC files."""
+        return self.load(path, "orc", **options)
+
+    def csv(self, path: Path, schema: StructType | str | None = None, **options: Any) -> DataFrame:
+        """Return the rows of CSV files."""
+        return self.load(path, "csv", schema, **options)
+
+    def json(self, path: Path, schema: StructType | str | None = None, **options: Any) -> DataFrame:
+        """Return the rows of JSON files."""
+        return self.load(path, "json", schema, **options)
+
+    def text(self, paths: Path, **options: Any) -> DataFrame:
+        """Return the lines of text files."""
+        return self.load(paths, "text", **options)
+
+    def table(self, name: str) -> DataFrame:
+        """Return the rows of a table: a path in a lake, or a name in Spark's catalog."""
+        path = self._resolve(name)
+        return self._load([path]) if is_lake_path(path) else self._plain().table(name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method of Spark's reader, such as `jdbc`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._plain(), name)
+
+    def _plain(self) -> DataFrameReader:
+        reader = self._spark.read.options(**self._options)
+        reader = reader.format(self._format) if self._format else reader
+        return reader.schema(self._schema) if self._schema else reader
+
+    def _load(self, paths: Sequence[str]) -> DataFrame:
+        from sparklake.verbs.tables.read import read_tables
+
+        options, schema = self._options, self._schema
+        if isinstance(schema, str):
+            schema = self._spark.createDataFrame([], schema).schema
+        # Spark's names of options have no case.
+        base = next((each for name, each in options.items() if name.lower() == "basepath"), None)
+        options = {name: each for name, each in options.items() if name.lower() != "basepath"}
+        sources = [_open(self._repository, each) for each in ([base] if base else paths)]
+        tables = [table for _, table in sources]
+        rows = read_tables(sources[0][0], tables, self._format, options, schema)
+        return rows if base is None else rows.where(_in_folders(rows, base, paths))
+
+
+def _open(repository: FindRepository, path: str) -> tuple[Context, TableVersion]:
+    from sparklake.verbs.tables.version import open_table
+
+    uri = object_uri(path)
+    context = repository(uri.repository)._context
+    return context, open_table(context, uri.ref, uri.key)
+
+
+def _in_folders(rows: DataFrame, base: str, paths: Sequence[str]) -> Column:
+    """Return the condition of rows to be in the given partition folders of a table."""
+    from pyspark.sql.functions import lit
+
+    from sparklake.delta_log.table_files import partition_of, partition_value
+    from sparklake.frames.tables.row_values import column
+
+    start = f"{str(object_uri(base)).rstrip('/')}/"
+    conditions = []
+    for path in paths:
+        below = f"{str(object_uri(path)).rstrip('/')}/".removeprefix(start)
+        folders = partition_of(below)
+        if not is_lake_path(base) or below.startswith(SCHEME) or len(folders) < below.count("/"):
+            raise InvalidInputError(
+                f"{path!r} is not a partition folder below the basePath {base!r}: read them "
+                "without basePath, or read the table and filter its rows"
+            )
+        same = [
+            column(name).eqNullSafe(lit(partition_value(text)).cast(rows.schema[name].dataType))
+            for name, text in folders
+        ]
+        conditions.append(reduce(and_, same, lit(True)))
+    return reduce(or_, conditions)
+
+
+class LakeWriter:
+    """Write rows to tables on branches, as Spark's DataFrameWriter writes to paths.
+
+    The files are staged on the branch: commit them with `Branch.commit`. Paths that do not start
+    with `lakefs://` go to Spark's own writer, with the same options. Without a format, an existing
+    table keeps its own, and a new one is Parquet.
+
+    Examples:
+        >>> lake.write(rows).mode("append").save("lakefs://lake/dev/tables/orders").files
+        1
+    """
+
+    def __init__(self, repository: FindRepository, rows: DataFrame, resolve: Resolve = str) -> None:
+        self._repository = repository
+        self._rows = rows
+        self._resolve = resolve
+        self._format: str | None = None
+        self._mode = "error"
+        self._partition_by: tuple[str, ...] = ()
+        self._options: dict[str, Any] = {}
+
+    def format(self, source: str) -> Self:
+        """Set the format."""
+        self._format = source
+        return self
+
+    def mode(self, saveMode: str | None) -> Self:  # noqa: N803  (Spark's own word)
+        """Set the mode: append, overwrite, overwrite-partitions, error or ignore."""
+        self._mode = saveMode or self._mode
+        return self
+
+    def partitionBy(self, *cols: str | Sequence[str]) -> Self:  # noqa: N802  (Spark's own word)
+        """Set the partition columns."""
+        names = cols[0] if len(cols) == 1 and not isinstance(cols[0], str) else cols
+        self._partition_by = tuple(map(str, names))
+        return self
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option of Spark's writer, an idempotency key `once`, or `schemaCheck`."""
+        return self.options(**{key: value})
+
+    def options(self, **options: Any) -> Self:
+        """Set options of Spark's writer, an idempotency key `once`, or `schemaCheck`."""
+        self._options |= {key: each for key, each in options.items() if each is not None}
+        return self
+
+    def save(
+        self,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        mode: str | None = None,
+        partitionBy: str | Sequence[str] | None = None,  # noqa: N803  (Spark's own word)
+        **options: Any,
+    ) -> TableWrite | None:
+        """Write the rows; return the staged files, or None outside of a lake."""
+        self.mode(mode).options(**options)
+        self._format = format or self._format
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        path = self._options.pop("path", None) if path is None else path
+        if path is None or not is_lake_path(path):
+            self._plain().save(path)
+            return None
+        return self._save(path)
+
+    def parquet(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+        """Write Parquet files."""
+        return self.save(path, "parquet", mode, **options)
+
+    def orc(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+        """Write ORC files."""
+        return self.save(path, "orc", mode, **options)
+
+    def csv(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+        """Write CSV files."""
+        return self.save(path, "csv", mode, **options)
+
+    def json(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+        """Write JSON files."""
+        return self.save(path, "json", mode, **options)
+
+    def text(self, path: str, **options: Any) -> TableWrite | None:
+        """Write a column of text as lines."""
+        return self.save(path, "text", **options)
+
+    def saveAsTable(  # noqa: N802  (Spark's own word)
+        self,
+        name: str,
+        format: str | None = None,  # noqa: A002  (Spark's own word)
+        mode: str | None = None,
+        **options: Any,
+    ) -> TableWrite | None:
+        """Write the rows to a path in a lake, or to a table in Spark's catalog."""
+        path = self._resolve(name)
+        if is_lake_path(path):
+            return self.save(path, format, mode, **options)
+        self.mode(mode)
+        self._plain().saveAsTable(name, format, **options)
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method of Spark's writer, such as `jdbc`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._plain(), name)
+
+    def _plain(self) -> DataFrameWriter:
+        if "once" in map(str.lower, self._options):
+            raise InvalidInputError("the option 'once' needs a path that starts with lakefs://")
+        writer = self._rows.write.mode(self._mode).options(**self._options)
+        writer = writer.format(self._format) if self._format else writer
+        return writer.partitionBy(*self._partition_by) if self._partition_by else writer
+
+    def _save(self, path: str) -> TableWrite:
+        from sparklake.verbs.tables.read import found_format
+
+        uri = object_uri(path)
+        branch = self._repository(uri.repository).branch(uri.ref)
+        own = {name.lower(): name for name in self._options}
+        options = dict(self._options)
+        once = options.pop(own.get("once", "once"), None)
+        checks = options.pop(own.get("schemacheck", "schemaCheck"), True)
+        return branch.write(
+            self._rows,
+            uri.key,
+            format=self._format or found_format(_open(self._repository, path)[1]),
+            mode=self._mode,
+            partition_by=self._partition_by,
+            once=once,
+            schema_check=str(checks).lower() != "false",
+            **options,
+        )

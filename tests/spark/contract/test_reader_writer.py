@@ -1,0 +1,136 @@
+"""Readers and writers of Spark's shape: for paths in a lake, and for any other path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sparklake import Lake, Repository
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidUriError,
+    ObjectNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.range(1, 5, 1, 1).selectExpr(
+        "int(id) AS id", "concat('n ', id) AS name", "concat('2026-07-0', id % 2 + 1) AS day"
+    )
+
+
+@pytest.fixture
+def root(repo: Repository) -> str:
+    return f"lakefs://{repo.name}/main/"
+
+
+def values(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+@pytest.mark.connect
+def test_a_job_runs_on_a_branch_as_on_plain_paths(
+    lake: Lake, repo: Repository, spark: SparkSession, rows: DataFrame, root: str, tmp_path: Path
+) -> None:
+    def job(read: Callable[[], Any], write: Callable[[DataFrame], Any], root: str) -> list[Any]:
+        write(rows).partitionBy("day").parquet(f"{root}orders")
+        write(rows).mode("append").partitionBy(["day"]).option("compression", "gzip").save(
+            f"{root}orders", format="parquet"
+        )
+        write(rows.select("id", "name")).option("header", True).csv(f"{root}raw", mode="overwrite")
+        days = [f"{root}orders/day=2026-07-0{number}" for number in (1, 2)]
+        return [
+            values(read().parquet(f"{root}orders").select("id", "name", "day")),
+            values(read().option("basePath", f"{root}orders").parquet(days[0])),
+            values(read().parquet(*days)),
+            values(read().schema("name STRING, id LONG NOT NULL, more INT").parquet(days[0])),
+            values(read().csv(f"{root}raw", schema="id int, name string", header=True)),
+            read().option("inferSchema", "true").csv([f"{root}raw"], header=True).dtypes,
+            read().schema("day string, id long").parquet(f"{root}orders").dtypes,
+        ]
+
+    plain = job(lambda: spark.read, lambda frame: frame.write, f"{tmp_path}/")
+    assert job(lambda: lake.read, lake.write, root) == plain
+    assert job(lambda: lake.read, lake.write, f"{tmp_path}/again/") == plain
+    assert len(plain[0]) == 8
+
+
+def test_a_format_is_found_where_the_path_has_one(
+    lake: Lake, spark: SparkSession, rows: DataFrame, root: str
+) -> None:
+    table = f"{root}tables/d"
+    lake.write(rows).format("delta").save(table)
+    done = lake.write(rows).mode("append").saveAsTable(table)
+    assert done is not None
+    assert done.files
+    assert lake.read.table(table).count() == lake.read.load(table).count() == 8
+    assert lake.read.option("versionAsOf", 0).load(path=table).count() == 4
+    assert values(lake.read.option("path", table).load().distinct()) == values(rows)
+    with pytest.raises(InvalidInputError, match=r"without .schema\(...\)"):
+        lake.read.schema("id int").load(table)
+    with pytest.raises(InvalidInputError, match="Delta tables are read one by one"):
+        lake.read.load([table, table])
+    rows.createOrReplaceTempView("rows_of_a_view")
+    assert values(lake.read.table("rows_of_a_view")) == values(rows)
+
+
+def test_modes_and_keys(lake: Lake, repo: Repository, rows: DataFrame, root: str) -> None:
+    path = f"{root}tables/o"
+    for _ in range(2):
+        lake.write(rows).option("once", "day 1").mode("append").parquet(path)
+    assert lake.read.parquet(path).count() == 4
+    with pytest.raises(AlreadyExistsError):
+        lake.write(rows).parquet(path)
+    ignored = lake.write(rows).mode("ignore").parquet(path)
+    assert ignored is not None
+    assert ignored.files == 0
+    with pytest.raises(InvalidInputError, match="types of the rows differ"):
+        lake.write(rows.selectExpr("string(id)", "name", "day")).mode("append").parquet(path)
+    unchecked = lake.write(rows.selectExpr("string(id)", "name", "day")).mode("append")
+    assert unchecked.option("SchemaCheck", "false").parquet(path)
+    with pytest.raises(InvalidInputError, match="'once' needs a path"):
+        lake.write(rows).option("once", "x").parquet("/tmp/nowhere")
+
+
+def test_a_file_is_read_as_a_folder_is(
+    lake: Lake, repo: Repository, spark: SparkSession, rows: DataFrame, root: str
+) -> None:
+    main = repo.branch("main")
+    main.put("raw/a.csv", b"id,name\n1,one\n")
+    main.commit("a")
+    main.put("raw/b.csv", b"id,name\n2,two\n")
+    main.put("raw/a.csv.old", b"id,name\n3,three\n")
+    read = lake.read.option("header", "true")
+    assert values(read.csv(f"{root}raw/a.csv")) == [("1", "one")]
+    assert values(read.csv([f"{root}raw/b.csv", f"{root}raw/a.csv"])) == [
+        ("1", "one"),
+        ("2", "two"),
+    ]
+    assert values(lake.read.text(f"{root}raw/b.csv")) == [("2,two",), ("id,name",)]
+    lake.write(rows.coalesce(1)).format("delta").save(f"{root}d")
+    (file,) = [each.path for each in repo.objects("main", "d/") if each.path.endswith(".parquet")]
+    with pytest.raises(InvalidInputError, match="only its log determines"):
+        lake.read.parquet(root + file)
+
+
+def test_what_cannot_be_read_is_refused(lake: Lake, rows: DataFrame, root: str) -> None:
+    lake.write(rows).partitionBy("day").parquet(f"{root}o")
+    with pytest.raises(InvalidInputError, match="read them separately"):
+        lake.read.parquet(f"{root}o", "/tmp/o")
+    with pytest.raises(ObjectNotFoundError, match="no data file under 'nothing'"):
+        lake.read.parquet(f"{root}o", f"{root}nothing")
+    for base, path in ((f"{root}o", f"{root}p/day=1"), (f"{root}o", f"{root}o/2026-07-01")):
+        with pytest.raises(InvalidInputError, match="is not a partition folder below the basePath"):
+            lake.read.option("basePath", base).parquet(path)
+    with pytest.raises(InvalidUriError):
+        lake.read.option("basePath", "/tmp/o").parquet(f"{root}o/day=2026-07-01")
