@@ -13,8 +13,8 @@ import pytest
 from campaigns.faults.faulty_store import FAULTS, STALLED, FaultyStore, faulty_store
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store, remote
-from sparklake.testing.remote_s3 import open_remote_s3
 from sparklake.testing.s3_server import fresh_bucket
+from tests.support.gcs_server import fresh_gcs_bucket
 
 WRITERS = 3
 ROUND = 40
@@ -34,13 +34,26 @@ def s3_root(request: pytest.FixtureRequest) -> tuple[str, str, str]:
     return root, "AWS_ENDPOINT_URL", environment["AWS_ENDPOINT_URL"]
 
 
-STORES = {"s3": (s3_root, open_store), "s3 over obstore": (s3_root, open_remote_s3)}
+def azure_root(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    from sparklake.testing.azurite import fresh_container
+
+    environment = request.getfixturevalue("azure_env")
+    variable = "AZURE_STORAGE_ENDPOINT"
+    return f"{fresh_container(environment)}/lake", variable, environment[variable]
+
+
+def google_root(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    endpoint, buckets = request.getfixturevalue("gcs_double")
+    request.getfixturevalue("gcs_env")
+    return f"{fresh_gcs_bucket(buckets)}/lake", "STORAGE_EMULATOR_HOST", endpoint
+
+
+STORES = {"s3": s3_root, "azure": azure_root, "google": google_root}
 
 
 @pytest.fixture(params=STORES)
 def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    place, open_at = STORES[request.param]
-    root, variable, endpoint = place(request)
+    root, variable, endpoint = STORES[request.param](request)
     monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "0.5")
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     monkeypatch.setattr(remote, "PAUSES", (0.02, 0.05, *(0.1,) * 8))
@@ -49,7 +62,7 @@ def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         proxy.stall_seconds = 0.8
         proxy.kinds = (*FAULTS, STALLED)
         monkeypatch.setenv(variable, proxy.endpoint)
-        yield Line(open_at(root), proxy)
+        yield Line(open_store(root), proxy)
 
 
 def race(store: ObjectStore, number: int, chance: Random) -> tuple[str, bytes]:
