@@ -203,7 +203,10 @@ def _is_directory(client: Any, path: str) -> bool:
     """Return whether an empty blob stands for a directory of Hadoop or ADLS Gen2."""
     import obstore
 
-    attributes: Any = obstore.get(client, path).attributes
+    try:
+        attributes: Any = obstore.get(client, path).attributes
+    except FileNotFoundError:
+        return True  # It was deleted since it was listed.
     return str(attributes.get("hdi_isfolder", "")).lower() == "true"
 
 
