@@ -145,40 +145,31 @@ class _Proxy:
     async def _connected(self, client: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
         address = urlsplit(self.upstream)
         answers, server = await asyncio.open_connection(address.hostname, address.port)
-        continues: list[asyncio.Future[bool]] = []
-        answering = asyncio.create_task(_copy_all(answers, to, continues))
+        answering = asyncio.create_task(_copy_all(answers, to))
         # Cancelled, too, is a connection whose client is still there when all ends.
         with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             while True:
-                await self._pass_on(client, server, continues)
+                await self._pass_on(client, server)
         server.close()
         with suppress(asyncio.CancelledError):
             await answering
 
-    async def _pass_on(
-        self,
-        client: asyncio.StreamReader,
-        server: asyncio.StreamWriter,
-        continues: list[asyncio.Future[bool]],
-    ) -> None:
+    async def _pass_on(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
         """Pass one request on; what the client sends in one go is late once."""
         head = await client.readuntil(_HEAD_END)
         if _CHUNKED.search(head):
             raise ValueError("the proxy takes requests of a given length only")
         self.counts[kind_of(head)] += 1
         await asyncio.sleep(self.latency)
+        server.write(head)
         length = _LENGTH.search(head)
         left = int(length[1]) if length else 0
         if left and _WAITS.search(head):
             # The client sends the rest when the server has asked for it: a second way there.
-            goes_on = asyncio.get_running_loop().create_future()
-            continues.append(goes_on)
-            server.write(head)
-            if not await goes_on:
-                raise ConnectionError  # Such a server closes the connection.
+            first = await client.read(min(left, _CHUNK_BYTES))
             await asyncio.sleep(self.latency)
-        else:
-            server.write(head)
+            server.write(first)
+            left -= len(first)
         while left:
             chunk = await client.readexactly(min(left, _CHUNK_BYTES))
             server.write(chunk)
@@ -196,16 +187,9 @@ def kind_of(head: bytes) -> str:
     return f"{method.decode()} {about}"
 
 
-async def _copy_all(
-    source: asyncio.StreamReader, to: asyncio.StreamWriter, continues: list[asyncio.Future[bool]]
-) -> None:
-    """Copy answers; report to a waiting request whether the server asks for its body."""
+async def _copy_all(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError):
         while chunk := await source.read(_CHUNK_BYTES):
-            if continues:
-                continues.pop().set_result(chunk.startswith(b"HTTP/1.1 100"))
             to.write(chunk)
             await to.drain()
-    for each in continues:
-        each.set_result(False)
     to.close()

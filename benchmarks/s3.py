@@ -49,7 +49,6 @@ def main() -> None:
     ):
         environment = s3_environment(endpoint.url, Path(folder))
         os.environ.update(environment, SPARKLAKE_CACHE=str(Path(folder, "cache")))
-        del os.environ["AWS_MAX_ATTEMPTS"]
         make_bucket(environment, BUCKET)
         rows = list(_measure(args, Path(folder), endpoint))
     notes = [

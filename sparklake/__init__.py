@@ -70,5 +70,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Load the notebook magics `%lake` and `%%lake`, for `%load_ext sparklake`."""
+    import_module("sparklake.notebook").register_magics(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

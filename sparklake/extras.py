@@ -26,6 +26,7 @@ _EXTRAS = {
     "py4j": "spark",
     "pyspark": "spark",
     "s3transfer": "s3",
+    "sqlglot": "sql",
     "zstandard": "connect",
 }
 _REQUIRED = {"cachetools", "cloudpickle", "google_crc32c", "msgspec", "numpy", "psycopg"}

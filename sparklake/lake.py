@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
@@ -25,6 +25,7 @@ from sparklake.config import (
 from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
 from sparklake.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
+from sparklake.extras import missing_extras
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sparklake.dataframes import LakeReader, LakeWriter
+    from sparklake.sql.session import SqlSession
 
 
 _LOG = logging.getLogger("sparklake.cache")
@@ -127,6 +129,7 @@ class Lake:
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings
+        self._sql: SqlSession | None = None
         self._ref_store = ref_store
         self._runners = runners
         self._committer = committer
@@ -165,6 +168,27 @@ class Lake:
         from sparklake.dataframes import LakeWriter
 
         return LakeWriter(self.repository, rows)
+
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
+        """Run a statement of Spark SQL with tables at refs, or one on refs.
+
+        Tables are `lakefs.REPOSITORY.REF.PATH`. Writes to a table of a branch are staged. `args`
+        are the values of parameter markers. `USE` applies to later statements of this lake. See
+        docs/sql.md. Needs the extra `sql`.
+
+        Raises:
+            InvalidInputError: The statement is malformed, or not possible with lake tables.
+            TableChangedError: Concurrent changes to a Delta table persist.
+
+        Examples:
+            >>> rows = lake.sql("SHOW BRANCHES IN lakefs.lake")
+        """
+        with missing_extras():
+            from sparklake.sql.session import SqlSession
+
+        if self._sql is None:
+            self._sql = SqlSession(self.repository, self._runners.session)
+        return self._sql.run_to_df(text, args)
 
     def register(self, spark: SparkSession | None = None) -> None:
         """Register the formats "lakefs", "sparklake.objects", ".diff" and ".log" of this lake."""

@@ -48,6 +48,7 @@ VERBS = {
     "show": "history:show",
     "blame": "history:blame",
     "merge-base": "merges:merge_base",
+    "sql": "sql:sql",
     "write": "tables:write",
     "writes": "tables:writes",
     "abandon-write": "tables:abandon_write",

@@ -125,3 +125,9 @@ def test_spark_is_begun_at_once_only_for_who_asked_for_it(
     assert submitted_session() is None
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert submitted_session() is spark
+
+
+def test_sql(scene: Scene) -> None:
+    name = f"lakefs.`{scene.name}`"
+    script = f"CREATE TABLE {name}.main.t AS SELECT 1 AS id; COMMIT {name}.main MESSAGE 'load'"
+    assert job(0, "sql", script)[0]["message"] == "load"

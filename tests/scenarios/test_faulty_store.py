@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.faults.faulty_store import FAULTS, LOST, THROTTLED, FaultyStore, faulty_store
+from campaigns.faults.faulty_store import FAULTS, FaultyStore, faulty_store
 from sparklake import Lake
 from sparklake.testing.lakes import contents
 from sparklake.testing.s3_server import aws_client, fresh_bucket
@@ -55,22 +55,3 @@ def test_nothing_is_lost_on_a_bad_line(
     assert contents(repo, "dev") == {**wanted, "raw/20": b"20"}
     assert len(list(repo.log("main", first_parent=True))) == 4, "no verb was done twice"
     assert set(faulty.spoilt) == set(FAULTS)
-
-
-@pytest.mark.parametrize("fault", [LOST, THROTTLED])
-def test_a_repository_is_created_in_spite_of_a_fault(
-    faulty: FaultyStore, s3_env: dict[str, str], small_lake: Lake, fault: str
-) -> None:
-    root = f"s3://{fresh_bucket(s3_env)}"
-    faulty.aim(None)
-    small_lake.create_repository("counted", f"{root}/counted")
-    requests = faulty.requests
-    assert requests >= 4
-    for number in range(1, requests + 1):
-        faulty.aim(fault, number)
-        repo = small_lake.create_repository(f"lake{number}", f"{root}/{number}")
-        assert faulty.spoilt.total() > 0
-        faulty.aim(None)
-        repo.branch("main").put("x", b"body")
-        repo.branch("main").commit("first")
-        assert contents(repo, "main") == {"x": b"body"}

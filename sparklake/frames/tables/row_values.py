@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
 
@@ -10,6 +14,18 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructF
 def column(name: str) -> Column:
     """Return a column by its literal name."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def json_rows(rows: DataFrame, limit: int) -> list[Mapping[str, Any]]:
+    """Return the first rows as JSON values. Repeated names of columns get numbers."""
+    names: list[str] = []
+    for each in rows.columns:
+        names.append(f"{each}_{names.count(each) + 1}" if each in names else each)
+    if not names:
+        return []
+    packed = F.to_json(F.struct(*map(column, names)), {"ignoreNullFields": "false"})
+    texts = rows.toDF(*names).select(packed.alias("row")).take(limit)
+    return [json.loads(each["row"]) for each in texts]
 
 
 def row_struct(schema: StructType) -> Column:

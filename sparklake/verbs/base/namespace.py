@@ -79,7 +79,7 @@ def _put_marker(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Rep
             f"one. Delete it with its {NAMESPACE_MARKER_KEY} only if nothing in it is needed any "
             "more"
         )
-    _check_conditional(store)
+    _check_conditional(store, encoded)
     return info
 
 
@@ -87,7 +87,7 @@ def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo
     """Write this repository's marker. Afterwards, a previous owner can no longer dump there."""
     encoded = msgspec.json.encode(OwnershipMarker(info.name, info.uid, refs.id()))
     store.replace(NAMESPACE_MARKER_KEY, encoded)
-    _check_conditional(store)
+    _check_conditional(store, encoded)
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
@@ -108,9 +108,8 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
     )
 
 
-def _check_conditional(store: ObjectStore) -> None:
-    # Not the marker's content: after a lost response, a put of equal content succeeds.
-    if store.put_if_absent(NAMESPACE_MARKER_KEY, b""):
+def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
+    if store.put_if_absent(NAMESPACE_MARKER_KEY, encoded):
         store.delete(NAMESPACE_MARKER_KEY)
         raise errors.StoreError(
             f"{store.uri} ignores conditional puts (If-None-Match), so writers could destroy "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -95,14 +94,10 @@ class TableDiff:
         Raises:
             InvalidInputError: Several rows have the same key.
         """
-        from pyspark.sql import functions as F  # noqa: N812
+        from sparklake.frames.tables.row_values import json_rows
 
-        from sparklake.frames.tables.row_values import column
-
-        columns = F.struct(*map(column, self._rows.columns))
-        packed = F.to_json(columns, {"ignoreNullFields": "false"}).alias("row")
         with job_description(self._rows.sparkSession, self._title), _duplicates():
-            return [json.loads(each["row"]) for each in self._rows.select(packed).take(limit)]
+            return json_rows(self._rows, limit)
 
 
 def diff_table(

@@ -72,8 +72,10 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    if request.mode is WriteMode.OVERWRITE_PARTITIONS:
-        _save(rows, request, uri, {"partitionOverwriteMode": "dynamic"}, "overwrite")
+    if request.mode in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
+        # The request has taken the session's setting into account.
+        how = "static" if request.mode is WriteMode.OVERWRITE else "dynamic"
+        _save(rows, request, uri, {"partitionOverwriteMode": how}, "overwrite")
     else:
         # Spark Connect accepts only the short name of `errorifexists`.
         mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value

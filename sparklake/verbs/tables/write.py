@@ -88,7 +88,7 @@ def check_fits(schema: StructType, request: WriteRequest, table: TableVersion) -
     file = _find_file(table)
     if file is None:
         return
-    columns = [name for name, _ in partition_of(file.path.removeprefix(request.folder))]
+    columns = _partitioned_by(file, table)
     if columns != list(request.partition_by):
         how = f"by {', '.join(columns)}" if columns else "by no column"
         raise InvalidInputError(
@@ -97,6 +97,15 @@ def check_fits(schema: StructType, request: WriteRequest, table: TableVersion) -
         )
     if request.schema_check and request.format == PARQUET:
         _check_schema(schema, request, file)
+
+
+def partition_columns(table: TableVersion) -> list[str]:
+    file = _find_file(table)
+    return [] if file is None else _partitioned_by(file, table)
+
+
+def _partitioned_by(file: ObjectInfo, table: TableVersion) -> list[str]:
+    return [name for name, _ in partition_of(file.path.removeprefix(table.folder))]
 
 
 def _check_schema(schema: StructType, request: WriteRequest, file: ObjectInfo) -> None:

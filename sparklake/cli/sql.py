@@ -1,0 +1,95 @@
+"""`sparklake sql`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from sparklake.cli.invocation import Invocation, command
+from sparklake.cli.options import argument, option
+from sparklake.cli.parsing import ROWS_SHOWN, STDIN
+from sparklake.cli.spark_rows import refused_by_spark
+from sparklake.documents import Document, diff_document, log_document
+from sparklake.errors import InvalidInputError
+
+
+@command
+def sql(
+    invocation: Invocation,
+    text: Annotated[str | None, argument("STATEMENTS")] = None,
+    file: Annotated[
+        str | None,
+        option("Run the statements of this file, - for stdin.", "--file", "-f", metavar="FILE"),
+    ] = None,
+    limit: Annotated[int, option("Show at most this many rows.", min=1)] = ROWS_SHOWN,
+) -> None:
+    """Run SQL over tables at refs, and statements on refs.
+
+    Semicolons separate statements; JSON has the rows of the last one. Statements on refs need no
+    Spark.
+    """
+    # Lazy imports: --help needs no sqlglot.
+    from sparklake.session import spark_session
+    from sparklake.sql.own import parse_own
+    from sparklake.sql.session import SqlSession
+    from sparklake.sql.tokens import split
+
+    statements = split(_script(text, file))
+    if not statements:
+        raise InvalidInputError("there is no statement: pass it as an argument, or with --file")
+    own = [parse_own(each) is not None for each in statements]
+    invocation.uses_spark = not all(own)
+    session = SqlSession(invocation.lake.repository, spark_session)
+    for at, statement in enumerate(statements, start=1):
+        line = " ".join(statement.split())
+        with nullcontext() if own[at - 1] else refused_by_spark(f"Spark cannot run {line!r}"):
+            with invocation.out.working(line):
+                rows = list(islice(_documents(session.run(statement), limit + 1), limit + 1))
+            if at == len(statements) or (rows and not invocation.out.is_json):
+                names = list(rows[0]) if rows else []
+                invocation.out.table(rows[:limit], {each: _cell(each) for each in names})
+            if len(rows) > limit:
+                invocation.out.note("there are more rows: raise --limit")
+
+
+def _script(text: str | None, file: str | None) -> str:
+    if (text is None) == (file is None):
+        raise InvalidInputError("pass either statements or --file FILE")
+    if STDIN in (text, file):
+        return sys.stdin.read()
+    if file is None:
+        return text or ""
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InvalidInputError(f"cannot read the statements in {file!r}: {error}") from error
+
+
+def _documents(result: Any, limit: int) -> Iterable[Document]:
+    # Lazy imports: --help needs neither.
+    from sparklake.sql.results import SmallRows
+    from sparklake.verbs.diffs.differences import Differences
+    from sparklake.verbs.history.log import Log
+
+    if isinstance(result, SmallRows):
+        return map(dict, result)
+    if isinstance(result, Log):
+        return map(log_document, result.marked())
+    if isinstance(result, Differences):
+        return map(diff_document, result)
+    from sparklake.frames.tables.row_values import json_rows
+
+    return json_rows(result, limit)
+
+
+def _cell(name: str) -> Any:
+    def text(row: Document) -> str:
+        value = row[name]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    return text

@@ -1,0 +1,316 @@
+"""A session of SQL: the repository in use, and the statements that run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sparklake.branch import Branch
+from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
+from sparklake.repository import Repository
+from sparklake.sql.own import OwnStatement, find_use, parse_own, repository_of
+from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
+from sparklake.sql.statements import (
+    Action,
+    Place,
+    Query,
+    Statement,
+    TableName,
+    created_table,
+    find_tables,
+    inserted_query,
+    quoted,
+)
+from sparklake.sql.tokens import split
+from sparklake.verbs.delta.write import MAX_ATTEMPTS
+from sparklake.verbs.diffs.differences import Differences
+from sparklake.verbs.history.log import Log
+from sparklake.verbs.tables.formats import has_log
+from sparklake.verbs.tables.read import read_table
+from sparklake.verbs.tables.version import TableVersion, open_table
+from sparklake.verbs.tables.view import view_of
+from sparklake.verbs.tables.write import partition_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Arguments = Mapping[str, Any] | Sequence[Any] | None
+"""The values of parameter markers, as in `spark.sql`."""
+
+_VIEW_PREFIX = "sparklake_"
+
+
+class SqlSession:
+    """Runs statements one after the other; `place` is the repository and ref of `USE`."""
+
+    def __init__(
+        self, open_repository: Callable[[str], Repository], spark: Callable[[], SparkSession]
+    ) -> None:
+        self._open = open_repository
+        self._spark = spark
+        self.place: Place | None = None
+
+    def run_script(self, script: str) -> Iterator[DataFrame | SmallRows | Log | Differences[Any]]:
+        """Run the statements of a script, and yield the result of each."""
+        for statement in split(script):
+            yield self.run(statement)
+
+    def run_to_df(self, text: str, args: Arguments = None) -> DataFrame:
+        """Run one statement, and return its result as a DataFrame."""
+        if len(split(text)) != 1:
+            raise InvalidInputError(
+                "lake.sql runs one statement: call it for each, or run `sparklake sql -f FILE`"
+            )
+        result = self.run(text, args)
+        if isinstance(result, SmallRows):
+            return result.to_df(self._spark())
+        return result.to_df() if isinstance(result, (Log, Differences)) else result
+
+    def run(
+        self, text: str, args: Arguments = None
+    ) -> DataFrame | SmallRows | Log | Differences[Any]:
+        """Run one statement. Those on refs need no Spark."""
+        own = parse_own(text)
+        if own is None:
+            return self._run_in_spark(text, args)
+        if args:
+            raise InvalidInputError(f"{own.verb} has no parameter markers: write its values")
+        return self._run_own(own)
+
+    # --- statements of Spark ----------------------------------------------------------------------
+
+    def _run_in_spark(self, text: str, args: Arguments) -> DataFrame | SmallRows:
+        for _ in range(MAX_ATTEMPTS - 1):
+            # An edit that lost a race staged nothing, and the statement contains all of it.
+            with suppress(TableChangedError):
+                return self._attempt(text, args)
+        return self._attempt(text, args)
+
+    def _attempt(self, text: str, args: Arguments) -> DataFrame | SmallRows:
+        statement = find_tables(text, self.place, self._is_temporary_view)
+        target = statement.target
+        if target is None:
+            rows = self._query(statement.rewritten(self._view), args)
+            if self.place is not None and find_use(text):
+                self.place = None
+            return rows
+        branch = self._branch(target.table)
+        path = target.table.path
+        if statement.action is Action.DROP:
+            return self._drop(statement, branch, path)
+        if statement.action is Action.CREATE:
+            return self._create(statement, branch, path, args)
+        table = open_table(branch._context, branch.name, path)
+        if not table.has_objects:
+            raise InvalidInputError(
+                f"there is no table {target.table}: create it with CREATE TABLE ... AS SELECT"
+            )
+        if has_log(table):
+            with branch.edit_delta(path) as location:
+                rewritten = statement.rewritten(self._view, f"delta.{quoted(location)}")
+                return self._query(rewritten, args)
+        if statement.action is Action.INSERT:
+            return self._insert(statement, branch, table, args)
+        raise InvalidInputError(
+            f"{target.table} is a table of Parquet files, whose rows cannot be changed: write a "
+            "new one with CREATE OR REPLACE TABLE ... AS SELECT, with USING delta if its rows "
+            "change often"
+        )
+
+    def _query(self, text: str, args: Arguments) -> DataFrame:
+        spark = self._spark()
+        return spark.sql(text) if args is None else spark.sql(text, args)  # type: ignore[arg-type]
+
+    def _is_temporary_view(self, name: str) -> bool:
+        # Lazy import: statements on refs need no Spark.
+        from pyspark.errors import AnalysisException
+
+        with suppress(AnalysisException):
+            return self._spark().catalog.getTable(quoted(name)).isTemporary
+        return False
+
+    def _view(self, name: TableName) -> str:
+        """Make a temporary view of a table, and return its name, which depends on the content.
+
+        Views stay until Spark's session ends: lazy DataFrames and other views refer to them.
+        """
+        context = self._open(name.repository)._context
+        table = open_table(context, name.ref, name.path)
+        view = f"{_VIEW_PREFIX}{view_of(context, table, 0, context.info.uid).id}"
+        read_table(context, table, None, {}).createOrReplaceTempView(view)
+        return view
+
+    def _branch(self, name: TableName) -> Branch:
+        repository = self._open(name.repository)
+        try:
+            return repository.branch(name.ref)
+        except (RefNotFoundError, InvalidRefError):
+            repository.resolve(name.ref)
+            raise InvalidInputError(
+                f"{name} cannot be written: {name.ref!r} is not a branch, and only branches change"
+            ) from None
+
+    def _insert(
+        self, statement: Statement, branch: Branch, table: TableVersion, args: Arguments
+    ) -> SmallRows:
+        query = inserted_query(statement)
+        rows = self._query(self._text(statement, query), args)
+        schema = read_table(branch._context, table, None, {}).schema
+        names = rows.columns if query.by_name else query.columns or schema.names
+        unknown = {each.lower() for each in names} - {each.lower() for each in schema.names}
+        if unknown or len(names) != len(rows.columns):
+            raise InvalidInputError(
+                f"the columns of the rows, {', '.join(rows.columns)}, do not match those of "
+                f"{table.path!r}, {', '.join(schema.names)}: select as many, or list their names "
+                "as in INSERT INTO t (a, b)"
+            )
+        write = branch.write(
+            # Converts values as Spark's INSERT does. The remaining columns are null.
+            rows.toDF(*names).to(schema),
+            table.path,
+            mode="overwrite" if statement.overwrites else "append",
+            partition_by=partition_columns(table),
+        )
+        return staged_rows(write.path, write.files, write.size)
+
+    def _create(
+        self, statement: Statement, branch: Branch, path: str, args: Arguments
+    ) -> SmallRows:
+        new = created_table(statement)
+        table_format = new.format or self._spark().conf.get("spark.sql.sources.default", "parquet")
+        is_replaced = new.mode == "overwrite"
+        options = {"partitionOverwriteMode": "static"} if is_replaced else {}
+        if is_replaced and table_format == "delta":
+            options["overwriteSchema"] = "true"
+        write = branch.write(
+            self._query(self._text(statement, new.query), args),
+            path,
+            format=str(table_format),
+            mode=new.mode,
+            partition_by=new.partition_by,
+            **options,  # type: ignore[arg-type]
+        )
+        return staged_rows(write.path, write.files, write.size)
+
+    def _text(self, statement: Statement, query: Query) -> str:
+        return "".join(statement.part(self._view, "", *each) for each in query.parts)
+
+    def _drop(self, statement: Statement, branch: Branch, path: str) -> SmallRows:
+        table = open_table(branch._context, branch.name, path)
+        if not table.has_objects:
+            if statement.has_condition:
+                return staged_rows(path, 0, 0)
+            raise InvalidInputError(f"there is no table {path!r} on {branch.name!r}")
+        _check_is_table(table)
+        return staged_rows(path, branch.remove(table.folder, recursive=True), 0)
+
+    # --- statements on refs -----------------------------------------------------------------------
+
+    def _run_own(self, statement: OwnStatement) -> SmallRows | Log | Differences[Any]:
+        repository = self._open(repository_of(statement, self.place))
+        return _RUNS[statement.verb](self, repository, statement)
+
+    def _current_ref(self, repository: Repository) -> str:
+        if self.place is not None and self.place.repository == repository.name:
+            return self.place.ref
+        return repository.info.default_branch
+
+    def _use(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        ref = statement.refs[0] if statement.refs else repository.info.default_branch
+        repository.resolve(ref)
+        self.place = Place(repository.name, ref)
+        return SmallRows(
+            "repository string, ref string", [{"repository": repository.name, "ref": ref}]
+        )
+
+    def _create_branch(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        source = statement.places.get("FROM") or self._current_ref(repository)
+        branch = repository.create_branch(
+            statement.refs[0], source, exist_ok=statement.has_condition
+        )
+        return branch_rows([branch.state])
+
+    def _drop_branch(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        name = statement.refs[0]
+        states = [each for each in repository.branch_states(hidden=True) if each.name == name]
+        repository.delete_branch(name, missing_ok=statement.has_condition)
+        return branch_rows(states)
+
+    def _create_tag(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        ref = statement.places.get("FROM") or self._current_ref(repository)
+        tag = repository.create_tag(statement.refs[0], ref, exist_ok=statement.has_condition)
+        return tag_rows([tag])
+
+    def _drop_tag(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        name = statement.refs[0]
+        tags = [each for each in repository.tags() if each.name == name]
+        with suppress(*([RefNotFoundError] if statement.has_condition else [])):
+            repository.delete_tag(name)
+        return tag_rows(tags)
+
+    def _commit(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        name = self._ref(repository, statement)
+        branch = repository.branch(name)
+        commit = branch.commit(statement.texts["MESSAGE"], metadata=statement.metadata)
+        return commit_rows(name, commit)
+
+    def _merge(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        dest = statement.places["INTO"]
+        commit = repository.merge(
+            statement.refs[0],
+            dest,
+            strategy=statement.texts.get("STRATEGY"),
+            message=statement.texts.get("MESSAGE"),
+            metadata=statement.metadata,
+        )
+        return commit_rows(dest, commit)
+
+    def _show_branches(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        return branch_rows(repository.branch_states())
+
+    def _show_tags(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+        return tag_rows(repository.tags())
+
+    def _show_commits(self, repository: Repository, statement: OwnStatement) -> Log:
+        limit = statement.texts.get("LIMIT")
+        return repository.log(self._ref(repository, statement), int(limit) if limit else None)
+
+    def _show_changes(self, repository: Repository, statement: OwnStatement) -> Differences[Any]:
+        return repository.diff_uncommitted(self._ref(repository, statement))
+
+    def _diff(self, repository: Repository, statement: OwnStatement) -> Differences[Any]:
+        left, right = statement.refs
+        return repository.diff(left, right)
+
+    def _ref(self, repository: Repository, statement: OwnStatement) -> str:
+        return statement.refs[0] if statement.refs else self._current_ref(repository)
+
+
+_RUNS: Mapping[str, Callable[..., SmallRows | Log | Differences[Any]]] = {
+    "USE": SqlSession._use,
+    "CREATE BRANCH": SqlSession._create_branch,
+    "DROP BRANCH": SqlSession._drop_branch,
+    "CREATE TAG": SqlSession._create_tag,
+    "DROP TAG": SqlSession._drop_tag,
+    "COMMIT": SqlSession._commit,
+    "MERGE BRANCH": SqlSession._merge,
+    "SHOW BRANCHES": SqlSession._show_branches,
+    "SHOW TAGS": SqlSession._show_tags,
+    "SHOW COMMITS": SqlSession._show_commits,
+    "SHOW CHANGES": SqlSession._show_changes,
+    "DIFF": SqlSession._diff,
+}
+
+
+def _check_is_table(table: TableVersion) -> None:
+    """Reject a folder of several tables: `tables` is none, and DROP would remove all of them."""
+    if has_log(table):
+        return
+    for each in table.objects:
+        *folders, _ = each.path.removeprefix(table.folder).split("/")
+        if not all("=" in folder for folder in folders):
+            raise InvalidInputError(
+                f"{table.path!r} on {table.ref!r} is not one table: it contains the folder of "
+                f"{each.path!r}. Drop single tables, or run `sparklake rm --recursive`"
+            )

@@ -1,0 +1,439 @@
+"""Lake tables in a statement: where their names occur, and what the statement does."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import Token, TokenType, exp, parse
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from sparklake.errors import InvalidInputError
+from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
+
+# These read no table's rows and change none, so a name in use cannot be meant.
+_OF_THE_SESSION = ("SET", "RESET", "SHOW", "ADD", "LIST", "USE", "UNCACHE", "CLEAR")
+_EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+_UNQUOTED = re.compile(r"\w+")
+
+_EDITS = (exp.Update, exp.Delete, exp.Merge)
+_STATEMENTS = (*_EDITS, exp.Query, exp.Describe, exp.Cache, exp.Insert, exp.Create, exp.Drop)
+
+
+def quoted(name: str) -> str:
+    """Return a name as one quoted identifier. Every identifier of ours is made here."""
+    return f"`{name.replace('`', '``')}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The repository and the ref of `USE`."""
+
+    repository: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table at a ref."""
+
+    repository: str
+    ref: str
+    path: str
+
+    def __str__(self) -> str:
+        return ".".join([CATALOG, *map(quoted, (self.repository, self.ref, self.path))])
+
+
+class Action(str, Enum):
+    """What a statement does with its target. `EDIT` runs in Spark on a copy of its log."""
+
+    READ = "read"
+    INSERT = "insert"
+    EDIT = "edit"
+    CREATE = "create"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An occurrence of a lake table, at [start, end) in the text.
+
+    `alias` is the name of its columns' qualifier, if the statement gives none.
+    """
+
+    table: TableName
+    start: int
+    end: int
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement, with the lake tables that it reads and at most one that it changes."""
+
+    text: str
+    sources: Sequence[Reference] = ()
+    target: Reference | None = None
+    action: Action = Action.READ
+    tree: exp.Expr | None = None
+    tokens: Sequence[Token] = ()
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether it is INSERT OVERWRITE."""
+        return bool(self.tree and self.tree.args.get("overwrite"))
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether it contains IF EXISTS or IF NOT EXISTS."""
+        return bool(self.tree and self.tree.args.get("exists"))
+
+    def rewritten(self, source: Callable[[TableName], str], target: str = "") -> str:
+        """Replace each source with an identifier, and the target with a quoted name."""
+        return self.part(source, target, 0, len(self.text))
+
+    def part(self, source: Callable[[TableName], str], target: str, start: int, end: int) -> str:
+        """Return [start, end) of the text as in `rewritten`."""
+        pieces, at = [], start
+        references = [*self.sources, *([self.target] if self.target else [])]
+        for each in sorted(references, key=lambda reference: reference.start):
+            if not start <= each.start < end:
+                continue
+            name = target if each is self.target else quoted(source(each.table))
+            alias = f" AS {quoted(each.alias)}" if each.alias else ""
+            pieces += [self.text[at : each.start], name, alias]
+            at = each.end
+        return "".join([*pieces, self.text[at:end]])
+
+
+def find_tables(
+    text: str, place: Place | None = None, is_view: Callable[[str], bool] = lambda _: False
+) -> Statement:
+    """Find the lake tables of one statement.
+
+    These are `lakefs.REPOSITORY.REF.PATH`, and after USE also names of one part, except for common
+    table expressions and temporary views.
+
+    Raises:
+        InvalidInputError: The statement cannot be parsed, or is not possible on lake tables.
+    """
+    tokens = scan(text)
+    is_lake = mentions_lake(tokens)
+    if not tokens or not (is_lake or place):
+        return Statement(text)
+    if is_word(tokens[0], "ALTER", "OPTIMIZE"):
+        return _alter(text, tokens, place, is_view)
+    tree = _parse(text, tokens)
+    if isinstance(tree, _STATEMENTS):
+        return _with_action(text, tokens, tree, _Finder(text, place, is_view))
+    if not is_lake and is_word(tokens[0], *_OF_THE_SESSION):
+        return Statement(text)
+    hint = "" if is_lake else ". For one without lake tables, first USE another schema"
+    raise _impossible(text, hint)
+
+
+def _impossible(text: str, hint: str = "") -> InvalidInputError:
+    return InvalidInputError(
+        f"{text.strip()!r} is not possible with lake tables, or its syntax is unknown: "
+        f"docs/sql.md has the possible statements{hint}"
+    )
+
+
+def _with_action(text: str, tokens: Sequence[Token], tree: exp.Expr, finder: _Finder) -> Statement:
+    changed, action = _changed(tree)
+    target = finder.find(changed) if changed else None
+    tables = (each for each in tree.find_all(exp.Table) if each is not changed)
+    sources = [each for each in map(finder.find, tables) if each]
+    if not sources and target is None:
+        return Statement(text)
+    check_comments(text, tokens)
+    is_explained = is_word(tokens[0], "EXPLAIN")
+    is_other = isinstance(tree, exp.Create) and tree.kind != "TABLE"
+    is_drop = isinstance(tree, exp.Drop) and bool(sources)
+    if is_drop or (target is not None and (is_explained or is_other)):
+        raise _impossible(text)
+    return Statement(text, sources, target, action, tree, tokens)
+
+
+def _changed(tree: exp.Expr) -> tuple[exp.Table | None, Action]:
+    """Return the table that a statement changes, in a lake or not."""
+    action, changed = Action.READ, None
+    if isinstance(tree, exp.Insert):
+        action, changed = Action.INSERT, tree.this
+    elif isinstance(tree, _EDITS):
+        action, changed = Action.EDIT, tree.this
+    elif isinstance(tree, exp.Create):
+        action, changed = Action.CREATE, tree.this
+    elif isinstance(tree, exp.Drop) and tree.kind == "TABLE":
+        tables = tree.args.get("tables") or [tree.this]
+        action, changed = Action.DROP, tables[0]
+    changed = changed.this if isinstance(changed, exp.Schema) else changed
+    return (changed if isinstance(changed, exp.Table) else None), action
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    text: str
+    place: Place | None
+    is_view: Callable[[str], bool]
+
+    def find(self, table: exp.Table) -> Reference | None:
+        parts = table.parts
+        if not all(isinstance(each, exp.Identifier) and "start" in each.meta for each in parts):
+            return None
+        if isinstance(table.parent, (exp.JoinHint, exp.Hint)) or _is_defined_here(table):
+            return None
+        start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+        if len(parts) == 1 and _is_common_expression(table):
+            return None
+        name = self.name([(each.name, bool(each.args.get("quoted"))) for each in parts])
+        if name is None:
+            return None
+        if table.args.get("version") or table.args.get("when"):
+            raise InvalidInputError(
+                f"AS OF is not possible for {name}: its ref is the version. Use a tag, a commit "
+                "or `main~1` as its ref"
+            )
+        alias = name.path.rpartition("/")[2] if _takes_alias(table) else ""
+        return Reference(name, start, end, alias)
+
+    def name(self, parts: Sequence[tuple[str, bool]]) -> TableName | None:
+        """Return the lake table of a name, given as parts and whether each is quoted."""
+        texts = [text for text, _ in parts]
+        if len(parts) == 1:
+            if self.place is None or self.is_view(texts[0]):
+                return None
+            return TableName(self.place.repository, self.place.ref, texts[0])
+        if texts[0].lower() != CATALOG:
+            return None
+        for text, is_quoted in parts:
+            if not is_quoted and not _UNQUOTED.fullmatch(text):
+                raise InvalidInputError(f"write {quoted(text)} in backquotes in {'.'.join(texts)}")
+        if len(parts) < 4:
+            raise InvalidInputError(
+                f"{'.'.join(texts)} is not a lake table: write {CATALOG}.REPOSITORY.REF.`PATH`"
+            )
+        return TableName(texts[1], texts[2], "/".join(texts[3:]))
+
+
+def _takes_alias(table: exp.Table) -> bool:
+    """Return whether ` AS name` may follow a table's name, and does not."""
+    if table.args.get("alias") or table.args.get("sample"):
+        return False
+    return isinstance(table.parent, (exp.From, exp.Join, exp.Subquery, *_EDITS))
+
+
+def _is_defined_here(table: exp.Table) -> bool:
+    """Return whether a one-part name is that of a new view or cache entry."""
+    parent = table.parent
+    parent = parent.parent if isinstance(parent, exp.Schema) else parent
+    is_view = isinstance(parent, exp.Create) and parent.kind != "TABLE"
+    is_cache = isinstance(parent, exp.Cache) and parent.expression is not None
+    return len(table.parts) == 1 and table.arg_key == "this" and (is_view or is_cache)
+
+
+def _is_common_expression(table: exp.Table) -> bool:
+    """Return whether a WITH in scope defines the name."""
+    name, node = table.name.lower(), table.parent
+    below: exp.Expr | None = None
+    while node is not None:
+        within = node.args.get("with_")
+        if within is not None:
+            for each in within.expressions:
+                if each is below and not within.args.get("recursive"):
+                    break
+                if each.alias.lower() == name:
+                    return True
+        # A definition sees only the earlier ones of its own WITH.
+        below = node if isinstance(node, exp.CTE) else below
+        node = node.parent
+    return False
+
+
+# --- parsing --------------------------------------------------------------------------------------
+
+
+def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
+    """Parse one statement, or the one that is explained; None if its syntax is not known."""
+    if is_word(tokens[0], "EXPLAIN"):
+        first = 2 if len(tokens) > 1 and is_word(tokens[1], *_EXPLAIN_MODES) else 1
+        if first == len(tokens):
+            return None
+        # The positions stay the same.
+        text = " " * tokens[first].start + text[tokens[first].start :]
+    try:
+        with _quiet():
+            trees = [each for each in parse(text, dialect=Spark()) if each]
+    except (SqlglotError, RecursionError):
+        return None
+    statements = [each for each in trees if not isinstance(each, exp.Semicolon)]
+    if len(statements) != 1 or next(statements[0].find_all(exp.Command), None):
+        return None
+    return statements[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress the warning of a statement that sqlglot does not know: Spark may know it."""
+    logger = logging.getLogger("sqlglot")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _alter(
+    text: str, tokens: Sequence[Token], place: Place | None, is_view: Callable[[str], bool]
+) -> Statement:
+    """Find the table of ALTER TABLE or OPTIMIZE, of which sqlglot knows only some forms."""
+    first = 1 if is_word(tokens[0], "OPTIMIZE") else 2
+    if first == 2 and not (len(tokens) > 2 and is_word(tokens[1], "TABLE")):
+        if not mentions_lake(tokens):
+            return Statement(text)
+        raise _impossible(text)
+    last, parts = first, []
+    while last < len(tokens) and tokens[last].token_type not in STRINGS:
+        parts.append((tokens[last].text, tokens[last].token_type is TokenType.IDENTIFIER))
+        if last + 1 == len(tokens) or tokens[last + 1].token_type is not TokenType.DOT:
+            break
+        last += 2
+    name = _Finder(text, place, is_view).name(parts) if parts else None
+    if name is None and not mentions_lake(tokens):
+        return Statement(text)
+    tail = tokens[last + 1 :]
+    words = tuple(each.text.upper() for each in tail[:2])
+    if name is None or mentions_lake(tail) or words in (("RENAME", "TO"), ("SET", "LOCATION")):
+        raise _impossible(text)
+    check_comments(text, tokens)
+    target = Reference(name, tokens[first].start, tokens[last].end + 1)
+    return Statement(text, (), target, Action.EDIT, None, tokens)
+
+
+# --- what INSERT and CREATE TABLE write -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The query of an INSERT or a CREATE TABLE, as parts of the text.
+
+    `columns` are the target's columns in the order of the query's; None is all of them in their
+    order, and with `by_name` the query's own names.
+    """
+
+    parts: Sequence[tuple[int, int]]
+    columns: Sequence[str] | None = None
+    by_name: bool = False
+
+
+def inserted_query(statement: Statement) -> Query:
+    """Return the query of an INSERT into files.
+
+    Raises:
+        InvalidInputError: It has a clause that only Delta has.
+    """
+    tree, target, tokens = statement.tree, statement.target, list(statement.tokens)
+    assert isinstance(tree, exp.Insert)
+    assert target is not None
+    table = _changed(tree)[0]
+    if (
+        table is None
+        or table.args.get("partition")
+        or tree.args.get("where")
+        or tree.args.get("exists")
+    ):
+        raise InvalidInputError(
+            f"INSERT with PARTITION, REPLACE WHERE or IF NOT EXISTS needs a Delta table, and "
+            f"{target.table} is none: select the partition's value as a column instead"
+        )
+    tail = [each for each in tokens if each.start >= target.end]
+    columns = None
+    if isinstance(tree.this, exp.Schema):
+        columns = [each.name for each in tree.this.expressions]
+        tail = tail[_closing(tail) + 1 :]
+    by_name = len(tail) > 1 and is_word(tail[0], "BY") and is_word(tail[1], "NAME")
+    tail = tail[2:] if by_name else tail
+    insert = next(each for each in tokens if is_word(each, "INSERT"))
+    parts = [(0, insert.start), (tail[0].start, _end(statement))]
+    return Query(parts, columns, by_name)
+
+
+def _closing(tokens: Sequence[Token]) -> int:
+    return next(at for at, each in enumerate(tokens) if each.token_type is TokenType.R_PAREN)
+
+
+def _end(statement: Statement) -> int:
+    """Return the end of the text before a final semicolon."""
+    last = statement.tokens[-1]
+    return last.start if last.token_type is TokenType.SEMICOLON else len(statement.text)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A CREATE TABLE ... AS. `format` is None for Spark's default."""
+
+    query: Query
+    format: str | None
+    partition_by: Sequence[str]
+    mode: str
+
+
+def created_table(statement: Statement) -> NewTable:
+    """Return what a CREATE TABLE creates.
+
+    Raises:
+        InvalidInputError: It has no query, or a clause other than USING and PARTITIONED BY.
+    """
+    tree, target = statement.tree, statement.target
+    assert isinstance(tree, exp.Create)
+    assert target is not None
+    table_format, partition_by = None, []
+    if tree.expression is None or isinstance(tree.this, exp.Schema):
+        raise InvalidInputError(
+            f"CREATE TABLE {target.table} needs rows: write CREATE TABLE ... AS SELECT, for an "
+            "empty Delta table AS SELECT CAST(NULL AS INT) AS id, ... WHERE false"
+        )
+    for each in tree.args["properties"].expressions if tree.args.get("properties") else ():
+        if isinstance(each, exp.FileFormatProperty):
+            table_format = each.name.lower()
+        elif isinstance(each, exp.PartitionedByProperty) and _are_names(each.this):
+            partition_by = [column.name for column in each.this.expressions]
+        else:
+            raise InvalidInputError(
+                f"CREATE TABLE {target.table} allows only USING FORMAT and PARTITIONED BY "
+                f"(COLUMN, ...), not {each.sql(dialect=Spark())}: set properties of a Delta table "
+                "with ALTER TABLE"
+            )
+    return NewTable(Query([_selected(statement)]), table_format, partition_by, _mode(tree))
+
+
+def _are_names(columns: exp.Expr) -> bool:
+    names = columns.expressions
+    return bool(names) and all(isinstance(each, (exp.Identifier, exp.Column)) for each in names)
+
+
+def _mode(tree: exp.Create) -> str:
+    if tree.args.get("replace"):
+        return "overwrite"
+    return "ignore" if tree.args.get("exists") else "errorifexists"
+
+
+def _selected(statement: Statement) -> tuple[int, int]:
+    """Return the text after the first AS outside parentheses."""
+    depth, target = 0, statement.target
+    assert target is not None
+    for at, each in enumerate(statement.tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(each.token_type, 0)
+        if each.start >= target.end and depth == 0 and is_word(each, "AS"):
+            return statement.tokens[at + 1].start, _end(statement)
+    raise InvalidInputError(f"write AS before the query of CREATE TABLE {target.table}")

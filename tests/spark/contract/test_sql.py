@@ -1,0 +1,225 @@
+"""SQL over lake tables, in Spark: reads, writes that are staged, and statements on refs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sparklake import Branch, Lake, Repository
+from sparklake.errors import AlreadyExistsError, DirtyBranchError, InvalidInputError
+from sparklake.sql.session import SqlSession
+from sparklake.sql.statements import quoted
+from sparklake.verbs.delta import write as delta_writes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def sql(lake: Lake, repo: Repository) -> Run:
+    """Return a function that runs a statement, in which R is the repository."""
+
+    def run(text: str) -> list[tuple[Any, ...]]:
+        text = text.replace("R.", f"lakefs.{quoted(repo.name)}.").replace(
+            "IN R", f"IN lakefs.{quoted(repo.name)}"
+        )
+        return [tuple(each) for each in lake.sql(text).collect()]
+
+    return run
+
+
+@pytest.fixture
+def main(repo: Repository, spark: SparkSession) -> Branch:
+    """Return a branch with a Delta and a Parquet table, and the tag v1."""
+    branch = repo.branch("main")
+    orders = spark.createDataFrame([(1, 10.0), (2, 20.0)], "id long, price double")
+    branch.write(orders.coalesce(1), "tables/orders", format="delta")
+    names = spark.createDataFrame([(1, "a"), (2, "b")], "id long, name string")
+    branch.write(names.coalesce(1), "tables/names")
+    branch.commit("two tables")
+    repo.create_tag("v1", "main")
+    return branch
+
+
+@pytest.mark.connect
+def test_reads_at_refs(sql: Run, main: Branch, repo: Repository) -> None:
+    sql("DELETE FROM R.main.`tables/orders` WHERE orders.id = 2")
+    joined = sql(
+        "SELECT /*+ BROADCAST(names) */ orders.id, name, old.price -- R.main.nothing\n"
+        "FROM R.main.tables.orders JOIN R.main.`tables/names` USING (id) "
+        "JOIN R.v1.`tables/orders` old ON old.id = orders.id"
+    )
+    assert joined == [(1, "a", 10.0)]
+    assert sql("SELECT count(*) FROM R.`main@`.tables.orders") == [(2,)], "without staged changes"
+    sql("COMMIT R.main MESSAGE 'drop the second order'")
+    assert sql("SELECT count(*) FROM R.`main~1`.tables.orders") == [(2,)]
+    assert sql("SELECT count(*) FROM R.main.tables.orders") == [(1,)]
+
+
+@pytest.mark.connect
+def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
+    sql("INSERT INTO R.main.tables.orders VALUES (3, 30.0)")
+    sql("UPDATE R.main.tables.orders SET price = orders.price + 1 WHERE id = 1")
+    sql(
+        "MERGE INTO R.main.tables.orders USING R.v1.tables.orders old ON orders.id = old.id + 2 "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, price) VALUES (9, 90.0)"
+    )
+    sql("ALTER TABLE R.main.tables.orders ADD COLUMNS (note string COMMENT 'R.main.x; y')")
+    assert main.is_dirty
+    rows = sql("SELECT * FROM R.main.tables.orders ORDER BY id")
+    assert rows == [(1, 11.0, None), (2, 20.0, None), (9, 90.0, None)]
+    assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
+
+
+@pytest.mark.connect
+def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
+    sql(
+        "CREATE TABLE R.main.tables.days USING parquet PARTITIONED BY (day) AS "
+        "SELECT id, price, DATE'2024-03-01' AS day FROM R.main.tables.orders"
+    )
+    sql(
+        "WITH more AS (SELECT 3) INSERT INTO R.main.tables.days "
+        "SELECT *, 1.5, DATE'2024-03-02' FROM more"
+    )
+    sql("INSERT INTO TABLE R.main.tables.days (day, id) VALUES (DATE'2024-03-03', 4);")
+    sql("INSERT INTO R.main.tables.days BY NAME SELECT DATE'2024-03-03' AS day, 5 AS id")
+    rows = sql("SELECT id, price, day FROM R.main.tables.days ORDER BY id")
+    assert rows == [
+        (1, 10.0, date(2024, 3, 1)),
+        (2, 20.0, date(2024, 3, 1)),
+        (3, 1.5, date(2024, 3, 2)),
+        (4, None, date(2024, 3, 3)),
+        (5, None, date(2024, 3, 3)),
+    ]
+    sql("INSERT OVERWRITE R.main.tables.days SELECT 7, 7.0, DATE'2024-03-01'")
+    assert sql("SELECT count(*), max(id) FROM R.main.tables.days") == [(1, 7)]
+
+
+@pytest.mark.connect
+def test_statements_on_refs(sql: Run, main: Branch, lake: Lake, repo: Repository) -> None:
+    head = main.head.id
+    assert sql("CREATE BRANCH dev IN R FROM main") == [("dev", head, False)]
+    sql("CREATE BRANCH IF NOT EXISTS dev IN R")
+    with pytest.raises(AlreadyExistsError):
+        sql("CREATE BRANCH dev IN R")
+    sql("DELETE FROM R.dev.tables.orders WHERE id = 1")
+    assert [each[0] for each in sql("SHOW CHANGES R.dev")] == ["added"] * len(
+        list(repo.branch("dev").diff())
+    )
+    with pytest.raises(DirtyBranchError):
+        sql("DROP BRANCH IF EXISTS dev IN R")
+    assert sql("SHOW BRANCHES IN R") == [("dev", head, True), ("main", head, False)]
+    [(branch, commit, message)] = sql(
+        "COMMIT R.dev MESSAGE 'it\\'s late; ü' META ticket = '12', \"by\" = 'joe'"
+    )
+    assert (branch, message) == ("dev", "it's late; ü")
+    assert repo.resolve(commit).metadata == {"ticket": "12", "by": "joe"}
+    assert len(sql("DIFF main dev IN R")) == len(list(repo.diff("main", "dev")))
+    [(_, merged, _)] = sql("MERGE BRANCH dev INTO main IN R STRATEGY 'source-wins' MESSAGE 'm'")
+    assert [each[0] for each in sql("SHOW COMMITS R.main LIMIT 2")] == [merged, commit]
+    assert sql("CREATE TAG v2 IN R FROM main") == [("v2", merged)]
+    assert sql("DROP TAG v1 IN R") == [("v1", head)]
+    assert sql("SHOW TAGS IN R") == [("v2", merged)]
+    assert sql("DROP BRANCH dev IN R") == [("dev", commit, False)]
+    assert sql("DROP BRANCH IF EXISTS dev IN R") == []
+
+
+def test_use_resolves_names_of_one_part(
+    sql: Run, main: Branch, lake: Lake, spark: SparkSession
+) -> None:
+    sql("USE R.main")
+    sql("DROP TABLE `tables/names`")
+    assert sql("SELECT count(*) FROM `tables/orders` o WHERE `o`.id > 1") == [(1,)]
+    sql("WITH v1 AS (SELECT 5 AS x) SELECT x FROM v1")
+    spark.sql("SELECT 6 AS x").createOrReplaceTempView("Mine")
+    assert sql("SELECT x FROM mine") == [(6,)], "temporary views come first"
+    spark.catalog.dropTempView("Mine")
+    assert [each[0] for each in sql("SHOW COMMITS LIMIT 1")] == [main.head.id]
+    with pytest.raises(InvalidInputError, match="no table"):
+        sql("INSERT INTO `tables/names` VALUES (1)")
+    sql("USE default")
+    with pytest.raises(InvalidInputError, match="needs a repository"):
+        sql("SHOW COMMITS")
+    sql("DROP TABLE IF EXISTS R.main.tables.names")
+
+
+def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
+    refused = {
+        "INSERT INTO R.v1.tables.orders VALUES (1, 1.0)": "not a branch",
+        "DELETE FROM R.`main~1`.tables.orders": "not a branch",
+        "DELETE FROM R.main.tables.names WHERE id = 1": "Parquet files",
+        "INSERT INTO R.main.tables.names PARTITION (id = 1) SELECT 'x'": "needs a Delta table",
+        "INSERT INTO R.main.tables.names SELECT 1": "do not match",
+        "INSERT INTO R.main.tables.nothing SELECT 1": "no table",
+        "DROP TABLE R.main.tables": "not one table",
+        "CREATE TABLE R.main.tables.x (a INT) USING delta": "needs rows",
+        "CREATE TABLE R.main.tables.x LOCATION '/x' AS SELECT 1 AS a": "allows only USING",
+        "ALTER TABLE R.main.tables.orders RENAME TO x": "not possible",
+        "ALTER TABLE R.main.tables.orders SET LOCATION '/x'": "not possible",
+        "TRUNCATE TABLE R.main.tables.orders": "not possible",
+        "SELECT * FROM R.main.tables.orders VERSION AS OF 1": "its ref is the version",
+        "SELECT 1; SELECT 2": "one statement",
+    }
+    for text, reason in refused.items():
+        with pytest.raises(InvalidInputError, match=reason):
+            sql(text)
+    assert not main.is_dirty
+
+
+def test_a_statement_that_lost_a_race_runs_again(
+    sql: Run, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, raced = delta_writes._stage, []
+
+    def race(copy: Any) -> Any:
+        if not raced:
+            raced.append(True)
+            sql("UPDATE R.main.tables.orders SET price = 21 WHERE id = 2")
+        return stage(copy)
+
+    monkeypatch.setattr(delta_writes, "_stage", race)
+    sql("UPDATE R.main.tables.orders SET price = price + 1")
+    assert sql("SELECT price FROM R.main.tables.orders ORDER BY id") == [(11.0,), (22.0,)]
+
+
+def test_lazy_frames_and_views_keep_their_version(
+    sql: Run, lake: Lake, main: Branch, repo: Repository, spark: SparkSession
+) -> None:
+    name = f"lakefs.{quoted(repo.name)}.main.`tables/orders`"
+    rows = lake.sql(f"SELECT id FROM {name} ORDER BY id")
+    lake.sql(f"CREATE TEMPORARY VIEW kept AS SELECT * FROM {name}")
+    sql("DELETE FROM R.main.tables.orders WHERE id = 1")
+    assert [each.id for each in rows.collect()] == [1, 2]
+    assert spark.table("kept").count() == 2
+    spark.catalog.dropTempView("kept")
+
+
+def test_replaced_tables_lose_all_partitions(sql: Run, main: Branch, spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        for kind in ("parquet", "delta"):
+            for day in ("a", "b"):
+                sql(
+                    f"CREATE OR REPLACE TABLE R.main.t.{kind} USING {kind} PARTITIONED BY (day) "
+                    f"AS SELECT 1 AS id, '{day}' AS day"
+                )
+            assert sql(f"SELECT * FROM R.main.t.{kind}") == [(1, "b")]
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
+def test_scripts_need_no_spark_for_statements_on_refs(repo: Repository, lake: Lake) -> None:
+    def no_spark() -> SparkSession:
+        raise AssertionError("these statements need none")
+
+    session = SqlSession(lake.repository, no_spark)
+    script = f"USE lakefs.{quoted(repo.name)}; CREATE TAG first; SHOW TAGS;"
+    *_, tags = session.run_script(script)
+    assert [each["name"] for each in tags] == ["first"]

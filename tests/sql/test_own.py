@@ -1,0 +1,123 @@
+"""The grammar of statements on refs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparklake.errors import InvalidInputError
+from sparklake.sql.own import FORMS, OwnStatement, parse_own, repository_of
+from sparklake.sql.session import _RUNS
+from sparklake.sql.statements import Place
+
+PARSED: dict[str, dict[str, Any]] = {
+    "USE lakefs.lake": {"verb": "USE", "repository": "lake"},
+    "use LakeFS.`my-lake`.`v1.0`;": {"verb": "USE", "repository": "my-lake", "refs": ["v1.0"]},
+    "CREATE BRANCH dev": {"verb": "CREATE BRANCH", "repository": None, "refs": ["dev"]},
+    "create /* x */ branch if not exists `fix-1` from `main~1` in lakefs.lake -- y": {
+        "verb": "CREATE BRANCH",
+        "repository": "lake",
+        "refs": ["fix-1"],
+        "places": {"FROM": "main~1"},
+        "has_condition": True,
+    },
+    "DROP BRANCH IF EXISTS lakefs.lake.dev": {
+        "verb": "DROP BRANCH",
+        "repository": "lake",
+        "refs": ["dev"],
+        "has_condition": True,
+    },
+    "COMMIT MESSAGE 'a; \\'b\\' 🎉'": {
+        "verb": "COMMIT",
+        "repository": None,
+        "texts": {"MESSAGE": "a; 'b' 🎉"},
+    },
+    "COMMIT `message` META a = '1', b.c = \"2\", 'd e' = r'\\3' MESSAGE 'm'": {
+        "verb": "COMMIT",
+        "repository": None,
+        "refs": ["message"],
+        "texts": {"MESSAGE": "m"},
+        "metadata": {"a": "1", "b.c": "2", "d e": "\\3"},
+    },
+    "MERGE BRANCH a INTO b STRATEGY `source-wins`": {
+        "verb": "MERGE BRANCH",
+        "repository": None,
+        "refs": ["a"],
+        "places": {"INTO": "b"},
+        "texts": {"STRATEGY": "source-wins"},
+    },
+    "SHOW COMMITS LIMIT 3": {"verb": "SHOW COMMITS", "repository": None, "texts": {"LIMIT": "3"}},
+    "SHOW CHANGES dev IN lakefs.lake": {
+        "verb": "SHOW CHANGES",
+        "repository": "lake",
+        "refs": ["dev"],
+    },
+    "DIFF lakefs.lake.main v1": {"verb": "DIFF", "repository": "lake", "refs": ["main", "v1"]},
+}
+
+
+@pytest.mark.parametrize(("text", "fields"), PARSED.items())
+def test_statements_are_parsed(text: str, fields: dict[str, Any]) -> None:
+    assert parse_own(text) == OwnStatement(**fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE BRANCH",
+        "CREATE BRANCH fix-1",
+        "CREATE BRANCH 'dev'",
+        "CREATE BRANCH dev FROM",
+        "CREATE BRANCH dev FROM main FROM v1",
+        "CREATE BRANCH IF EXISTS dev",
+        "CREATE BRANCH lakefs.lake.a.b",
+        "CREATE BRANCH other.lake.dev",
+        "CREATE BRANCH dev IN lake",
+        "CREATE BRANCH lakefs.lake.dev FROM lakefs.other.main",
+        "COMMIT",
+        "COMMIT dev 'message'",
+        "COMMIT MESSAGE message",
+        "COMMIT MESSAGE 'it''s'",
+        "COMMIT MESSAGE 'a' META",
+        "COMMIT MESSAGE 'a' META b",
+        "COMMIT MESSAGE 'a' META b = c",
+        "COMMIT MESSAGE 'a'; DROP BRANCH dev",
+        "MERGE BRANCH dev",
+        "SHOW BRANCHES dev",
+        "SHOW COMMITS LIMIT x",
+        "SHOW COMMITS LIMIT 1.5",
+        "SHOW COMMITS LIMIT '; --'",
+        "DIFF main",
+        "DIFF main, dev",
+        "USE lakefs.lake.main.x",
+        "USE lakefs.lake main",
+        "COMMIT MESSAGE 'a' -- \\\n META b = 'c'",
+    ],
+)
+def test_malformed_statements_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        parse_own(text)
+
+
+def test_errors_contain_the_grammar() -> None:
+    with pytest.raises(InvalidInputError) as error:
+        parse_own("COMMIT")
+    assert "COMMIT [REF] [IN lakefs.REPOSITORY] MESSAGE 'TEXT' [META KEY = 'VALUE', ...]" in str(
+        error.value
+    )
+
+
+def test_every_statement_runs() -> None:
+    assert {" ".join(each.words) for each in FORMS} | {"USE"} == set(_RUNS)
+
+
+def test_the_repository_is_that_of_the_statement_or_in_use() -> None:
+    own = parse_own("SHOW TAGS IN lakefs.lake")
+    assert own is not None
+    assert repository_of(own, Place("other", "main")) == "lake"
+    short = parse_own("SHOW TAGS")
+    assert short is not None
+    assert repository_of(short, Place("other", "main")) == "other"
+    with pytest.raises(InvalidInputError, match="needs a repository"):
+        repository_of(short, None)

@@ -1,0 +1,258 @@
+"""Lake tables in statements: what is found, and that nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import InvalidInputError
+from sparklake.sql.own import parse_own
+from sparklake.sql.statements import (
+    Action,
+    Place,
+    Statement,
+    TableName,
+    created_table,
+    find_tables,
+    inserted_query,
+    quoted,
+)
+from sparklake.sql.tokens import split
+from tests.sql.statements import SHAPES, plain_statements
+
+PLAIN = plain_statements()
+PLACE = Place("lake", "main")
+
+
+def rewritten(text: str, place: Place | None = None, views: tuple[str, ...] = ()) -> str:
+    statement = find_tables(text, place, lambda name: name in views)
+    return statement.rewritten(lambda name: f"<{name.ref}:{name.path}>", "TARGET")
+
+
+def test_there_are_300_statements() -> None:
+    assert len(set(PLAIN)) >= 300
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_statements_without_lake_tables_are_unchanged(text: str) -> None:
+    assert rewritten(text) == text
+    assert parse_own(text) is None
+
+
+names = st.builds(
+    TableName,
+    st.from_regex(r"[a-z0-9][a-z0-9-]{2,9}", fullmatch=True),
+    st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,9}(~1|@)?", fullmatch=True),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9),
+)
+
+
+@given(st.sampled_from(SHAPES), st.tuples(names, names, names), st.data())
+def test_only_names_change(shape: str, tables: tuple[TableName, ...], data: st.DataObject) -> None:
+    spelled = [data.draw(spellings(each)) for each in tables]
+    # Some shapes have a name in a comment, too, where it stays as it is.
+    text = shape
+    for at, each in enumerate(spelled):
+        text = text.replace(f"{{{at}}}", each)
+    statement = find_tables(text)
+    used = {each.table for each in statement.sources}
+    assert tables[0] in used
+    assert used <= set(tables)
+    assert restored(statement) == text
+    for each in statement.sources:
+        assert text[each.start : each.end] in spelled
+
+
+def spellings(name: TableName) -> st.SearchStrategy[str]:
+    parts = [quoted(name.repository), quoted(name.ref), quoted(name.path)]
+    catalogs = st.sampled_from(["lakefs", "LakeFS", "`lakefs`"])
+    dots = st.sampled_from([".", " . ", "/* ; */./* {} */"])
+    return st.builds(lambda catalog, dot: dot.join([catalog, *parts]), catalogs, dots)
+
+
+def restored(statement: Statement) -> str:
+    """Put the names back into the rewritten text."""
+    text, pieces, at = statement.text, [], 0
+    changed = statement.rewritten(lambda _: "mark")
+    for each in sorted(statement.sources, key=lambda source: source.start):
+        name = "`mark`" + (f" AS {quoted(each.alias)}" if each.alias else "")
+        start = changed.index(name, at)
+        pieces += [changed[at:start], text[each.start : each.end]]
+        at = start + len(name)
+    return "".join([*pieces, changed[at:]])
+
+
+L = "lakefs.lake.dev.`tables/o`"
+V = "`<dev:tables/o>`"
+
+REWRITTEN = {
+    f"SELECT o.id FROM {L}": f"SELECT o.id FROM {V} AS `o`",
+    f"SELECT * FROM {L} x": f"SELECT * FROM {V} x",
+    f"SELECT * FROM {L} TABLESAMPLE (1 ROWS)": f"SELECT * FROM {V} TABLESAMPLE (1 ROWS)",
+    f"SELECT * FROM ({L})": f"SELECT * FROM ({V} AS `o`)",
+    f"SELECT * FROM {L} PIVOT (sum(a) FOR b IN (1)) p": f"SELECT * FROM {V} AS `o` PIVOT (sum(a) FOR b IN (1)) p",
+    f"SELECT /*+ BROADCAST({L}) */ 1 FROM {L} x": f"SELECT /*+ BROADCAST({L}) */ 1 FROM {V} x",
+    f"SELECT '{L}' FROM {L} o -- {L}\n": f"SELECT '{L}' FROM {V} o -- {L}\n",
+    f"INSERT INTO {L} SELECT * FROM {L}": f"INSERT INTO TARGET SELECT * FROM {V} AS `o`",
+    f"INSERT INTO {L} (a, b) VALUES (1, 2)": "INSERT INTO TARGET (a, b) VALUES (1, 2)",
+    f"INSERT OVERWRITE TABLE {L} PARTITION (a) TABLE x": None,
+    f"UPDATE {L} SET a = o.b": "UPDATE TARGET AS `o` SET a = o.b",
+    f"UPDATE {L} t SET a = 1": "UPDATE TARGET t SET a = 1",
+    f"DELETE FROM {L} WHERE a": "DELETE FROM TARGET AS `o` WHERE a",
+    f"MERGE INTO {L} USING {L} s ON a = b WHEN MATCHED THEN DELETE": f"MERGE INTO TARGET AS `o` USING {V} s ON a = b WHEN MATCHED THEN DELETE",
+    f"ALTER TABLE {L} ADD CONSTRAINT c CHECK (a > 0)": "ALTER TABLE TARGET ADD CONSTRAINT c CHECK (a > 0)",
+    f"OPTIMIZE {L} ZORDER BY (a)": "OPTIMIZE TARGET ZORDER BY (a)",
+    f"CREATE TEMPORARY VIEW v AS SELECT * FROM {L}": f"CREATE TEMPORARY VIEW v AS SELECT * FROM {V} AS `o`",
+    f"CACHE TABLE c AS SELECT * FROM {L}": f"CACHE TABLE c AS SELECT * FROM {V} AS `o`",
+    f"DESCRIBE TABLE {L}": f"DESCRIBE TABLE {V}",
+    f"EXPLAIN COST SELECT * FROM {L} x": f"EXPLAIN COST SELECT * FROM {V} x",
+    f"INSERT INTO db.t SELECT * FROM {L} x": f"INSERT INTO db.t SELECT * FROM {V} x",
+    "SELECT * FROM lakefs.lake.v1.a.`b``c`.d": "SELECT * FROM `<v1:a/b``c/d>` AS `d`",
+    "SELECT * FROM LAKEFS.lake.`main~1`./* x */a": "SELECT * FROM `<main~1:a>` AS `a`",
+    "/* 🎉 */ SELECT '🎉' FROM lakefs.lake.v1.`🎉 é; --` -- 🎉": "/* 🎉 */ SELECT '🎉' FROM `<v1:🎉 é; -->` AS `🎉 é; --` -- 🎉",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), [each for each in REWRITTEN.items() if each[1]])
+def test_names_are_replaced(text: str, expected: str) -> None:
+    assert rewritten(text) == expected
+
+
+IN_USE = {
+    "SELECT o.id FROM o, db.o, lakefs.lake.v1.o x": "SELECT o.id FROM `<main:o>` AS `o`, db.o, `<v1:o>` x",
+    "WITH o AS (SELECT * FROM o) SELECT * FROM O JOIN p": "WITH o AS (SELECT * FROM `<main:o>` AS `o`) SELECT * FROM O JOIN `<main:p>` AS `p`",
+    "WITH a AS (SELECT 1), b AS (SELECT * FROM a, c), c AS (SELECT 2) SELECT * FROM a, b, c": "WITH a AS (SELECT 1), b AS (SELECT * FROM a, `<main:c>` AS `c`), c AS (SELECT 2) SELECT * FROM a, b, c",
+    "WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT * FROM a) SELECT (SELECT max(x) FROM a)": "WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT * FROM a) SELECT (SELECT max(x) FROM a)",
+    "SELECT * FROM (WITH o AS (SELECT 1) SELECT * FROM o) x, o": "SELECT * FROM (WITH o AS (SELECT 1) SELECT * FROM o) x, `<main:o>` AS `o`",
+    "SELECT * FROM view1, range(3), explode(array(1)) e": "SELECT * FROM view1, range(3), explode(array(1)) e",
+    "SELECT /*+ BROADCAST(o) */ * FROM o LATERAL VIEW explode(x) o2 AS y": "SELECT /*+ BROADCAST(o) */ * FROM `<main:o>` AS `o` LATERAL VIEW explode(x) o2 AS y",
+    "CREATE TEMPORARY VIEW o AS SELECT * FROM o": "CREATE TEMPORARY VIEW o AS SELECT * FROM `<main:o>` AS `o`",
+    "CACHE TABLE o AS SELECT 1": "CACHE TABLE o AS SELECT 1",
+    "ALTER TABLE `tables/o` ADD COLUMNS (a INT)": "ALTER TABLE TARGET ADD COLUMNS (a INT)",
+    "ALTER TABLE db.o ADD COLUMNS (a INT)": "ALTER TABLE db.o ADD COLUMNS (a INT)",
+    "OPTIMIZE '/path'": "OPTIMIZE '/path'",
+    "SET a = b": "SET a = b",
+    "SHOW TABLES": "SHOW TABLES",
+    "INSERT INTO o SELECT * FROM view1": "INSERT INTO TARGET SELECT * FROM view1",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), IN_USE.items())
+def test_names_in_use_are_replaced(text: str, expected: str) -> None:
+    assert rewritten(text, PLACE, ("view1",)) == expected
+    assert rewritten(text.replace("lakefs.lake.v1.o", "y")) == text.replace("lakefs.lake.v1.o", "y")
+
+
+REFUSED = {
+    "SELECT * FROM lakefs.lake": "REPOSITORY.REF",
+    "SELECT * FROM lakefs.lake.main": "REPOSITORY.REF",
+    f"SELECT * FROM {L} VERSION AS OF 3": "its ref is the version",
+    f"SELECT * FROM {L} TIMESTAMP AS OF '2024-01-01' x": "its ref is the version",
+    f"TRUNCATE TABLE {L}": "not possible",
+    f"REFRESH TABLE {L}": "not possible",
+    f"COPY INTO {L} FROM 'x'": "not possible",
+    f"CREATE VIEW {L} AS SELECT 1": "not possible",
+    f"EXPLAIN DELETE FROM {L}": "not possible",
+    f"FROM x INSERT INTO {L} SELECT a INSERT INTO {L} SELECT b": "not possible",
+    f"VACUUM {L}": "syntax is unknown",
+    f"SELECT * FROM STREAM {L}": "syntax is unknown",
+    f"TABLE {L}": "syntax is unknown",
+    f"SELECT FROM WHERE {L}": "syntax is unknown",
+    f"BEGIN SELECT * FROM {L}; END": "syntax is unknown",
+    f"SELECT * FROM {L}; DROP TABLE x": "syntax is unknown",
+    f"SELECT '{L}": "unclosed",
+    f"ALTER TABLE {L} RENAME TO x": "not possible",
+    f"ALTER TABLE x RENAME TO {L}": "not possible",
+    f"ALTER VIEW {L} AS SELECT 1": "not possible",
+    "SELECT * FROM lakefs.lake.2024.t": "`2024.t` in backquotes",
+    f"SELECT * FROM {L} -- \\\n; x": "not possible",
+    f"SELECT 1 -- \\\n FROM {L}": "must not end in a backslash",
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.items())
+def test_impossible_statements_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        rewritten(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["TRUNCATE TABLE o", "VACUUM o", "REFRESH TABLE o", "this is no SQL"]
+)
+def test_names_in_use_cannot_slip_through(text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        rewritten(text, PLACE)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_quoted_names_are_one_identifier(path: str) -> None:
+    name = TableName("lake", "main", path)
+    statement = find_tables(f"SELECT * FROM {name} x; ")
+    assert [each.table for each in statement.sources] == [name]
+    assert len(split(f"SELECT * FROM {name}; SELECT '{{}}'")) == 2
+
+
+def test_actions() -> None:
+    actions = {
+        f"INSERT INTO {L} SELECT 1": Action.INSERT,
+        f"DELETE FROM {L}": Action.EDIT,
+        f"CREATE TABLE {L} AS SELECT 1": Action.CREATE,
+        f"DROP TABLE IF EXISTS {L}": Action.DROP,
+        f"SELECT * FROM {L}": Action.READ,
+    }
+    for text, action in actions.items():
+        assert find_tables(text).action is action
+    assert find_tables(f"DROP TABLE IF EXISTS {L}").has_condition
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "columns"),
+    [
+        (f"INSERT INTO {L} SELECT 1", "SELECT 1", None),
+        (f"INSERT INTO TABLE {L} (b, `a``c`) (SELECT 1, 2);", "(SELECT 1, 2)", ["b", "a`c"]),
+        (f"INSERT INTO {L} (SELECT 1)", "(SELECT 1)", None),
+        (
+            f"WITH x AS (SELECT 1) INSERT INTO {L} SELECT * FROM x",
+            "WITH x AS (SELECT 1) SELECT * FROM x",
+            None,
+        ),
+        (f"INSERT INTO {L} VALUES (1), (';')", "VALUES (1), (';')", None),
+    ],
+)
+def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None) -> None:
+    statement = find_tables(text)
+    parts = inserted_query(statement)
+    assert "".join(statement.part(str, "", *each) for each in parts.parts) == query
+    assert parts.columns == columns
+
+
+def test_the_query_of_a_new_table() -> None:
+    text = f"CREATE OR REPLACE TABLE {L} USING Delta PARTITIONED BY (day, h) AS WITH x AS (SELECT 1 AS day) SELECT * FROM x"
+    new = created_table(find_tables(text))
+    assert (new.format, new.partition_by, new.mode) == ("delta", ["day", "h"], "overwrite")
+    assert text[slice(*new.query.parts[0])].startswith("WITH x AS")
+    assert (
+        created_table(find_tables(f"CREATE TABLE IF NOT EXISTS {L} AS SELECT 1")).mode == "ignore"
+    )
+    for more in (
+        "COMMENT 'x'",
+        "TBLPROPERTIES ('a' = 'b')",
+        "LOCATION '/x'",
+        "CLUSTER BY (a)",
+        "OPTIONS ('a' = 'b')",
+    ):
+        with pytest.raises(InvalidInputError):
+            created_table(find_tables(f"CREATE TABLE {L} USING delta {more} AS SELECT 1 AS a"))
+
+
+def test_scripts_are_split_at_semicolons() -> None:
+    script = "SELECT ';' /* ; /* ; */ ; */; -- ;\n\nSELECT `a;``;`;;\n BEGIN SELECT 1; END"
+    assert split(script) == [
+        "SELECT ';' /* ; /* ; */ ; */",
+        " -- ;\n\nSELECT `a;``;`",
+        "\n BEGIN SELECT 1; END",
+    ]
+    assert split(" -- nothing\n ; ") == []
+    with pytest.raises(InvalidInputError, match="backslash"):
+        split("SELECT 1 -- a \\\n; DROP TABLE x")
