@@ -64,7 +64,7 @@ class OwnStatement:
 
 
 def parse_own(text: str) -> OwnStatement | None:
-    """Parse a statement of this grammar, or return None for one of Spark's.
+    """Parse a statement on refs, or return None for Spark's.
 
     Raises:
         InvalidInputError: The statement starts like one of these, but is malformed.
@@ -233,7 +233,7 @@ def _usage(form: Form) -> str:
 
 
 def repository_of(statement: OwnStatement, place: Place | None) -> str:
-    """Return the repository of a statement. Raises InvalidInputError if none is in use."""
+    """Return a statement's repository. Raises InvalidInputError if none is in use."""
     repository = statement.repository or (place and place.repository)
     if not repository:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Results of statements on refs, as rows of a schema."""
+"""Result rows of statements on refs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class SqlSession:
         self.place: Place | None = None
 
     def run_script(self, script: str) -> Iterator[DataFrame | SmallRows | Log | Differences[Any]]:
-        """Run the statements of a script, and yield the result of each."""
+        """Run the statements in a script, and yield each result."""
         for statement in split(script):
             yield self.run(statement)
 
@@ -304,7 +304,7 @@ _RUNS: Mapping[str, Callable[..., SmallRows | Log | Differences[Any]]] = {
 
 
 def _check_is_table(table: TableVersion) -> None:
-    """Reject a folder of several tables: `tables` is none, and DROP would remove all of them."""
+    """Reject a folder with several tables: `tables` is none, and DROP would remove all of them."""
     if has_log(table):
         return
     for each in table.objects:

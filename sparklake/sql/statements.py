@@ -233,7 +233,7 @@ def _takes_alias(table: exp.Table) -> bool:
 
 
 def _is_defined_here(table: exp.Table) -> bool:
-    """Return whether a one-part name is that of a new view or cache entry."""
+    """Return whether the statement defines the name, as a view or a cache entry."""
     parent = table.parent
     parent = parent.parent if isinstance(parent, exp.Schema) else parent
     is_view = isinstance(parent, exp.Create) and parent.kind != "TABLE"
@@ -283,7 +283,7 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the warning of a statement that sqlglot does not know: Spark may know it."""
+    """Suppress sqlglot's warning about unknown syntax: Spark may know it."""
     logger = logging.getLogger("sqlglot")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -296,7 +296,7 @@ def _quiet() -> Iterator[None]:
 def _alter(
     text: str, tokens: Sequence[Token], place: Place | None, is_view: Callable[[str], bool]
 ) -> Statement:
-    """Find the table of ALTER TABLE or OPTIMIZE, of which sqlglot knows only some forms."""
+    """Find the table that ALTER TABLE or OPTIMIZE changes: sqlglot parses only some forms."""
     first = 1 if is_word(tokens[0], "OPTIMIZE") else 2
     if first == 2 and not (len(tokens) > 2 and is_word(tokens[1], "TABLE")):
         if not mentions_lake(tokens):
@@ -325,7 +325,7 @@ def _alter(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The query of an INSERT or a CREATE TABLE, as parts of the text.
+    """The query in an INSERT or a CREATE TABLE, as parts of the text.
 
     `columns` are the target's columns in the order of the query's; None is all of them in their
     order, and with `by_name` the query's own names.

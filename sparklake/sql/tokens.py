@@ -1,4 +1,4 @@
-"""Tokens of Spark SQL, and the statements of a script."""
+"""Tokens of Spark SQL, and the statements in a script."""
 
 from __future__ import annotations
 
