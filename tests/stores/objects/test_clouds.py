@@ -29,7 +29,7 @@ from sparklake.testing.object_store import ObjectStoreContract, keys
 from tests.support.gcs_server import Buckets, fresh_gcs_bucket
 
 HOST = "https://acct.blob.core.windows.net"
-ODD = ["_SUCCESS", "data/a b%20+#?c=1&d", "ümläut/東京", "k/" + "n" * 1012]
+ODD = ["_SUCCESS", "data/a b%20+#?c=1&d", "ümläut/東京", "k/" + "n" * 1022]
 
 
 @pytest.fixture
@@ -86,6 +86,32 @@ def test_a_file_of_many_parts(store: ObjectStore, tmp_path: Path, monkeypatch: A
     assert (tmp_path / "copy").read_bytes() == body
     (stored,) = store.list()
     assert (stored.size, stored.checksum) == (len(body), store.find("large").checksum)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("key", ["a//b", "a/../b", "a/./b", "/a"])
+def test_a_key_that_cannot_be_read_is_never_dropped_from_a_listing(
+    container: str, client: Any, google_bucket: str, gcs_double: tuple[str, Buckets], key: str
+) -> None:
+    if "/." not in key:
+        client.upload_blob(key, b"body")
+    gcs_double[1].put(google_bucket.removeprefix("gs://"), key, b"body", None)
+    for uri in (container, google_bucket) if "/." not in key else (google_bucket,):
+        with pytest.raises(InvalidKeyError, match="Rename the object"):
+            list(open_store(uri).list())
+
+
+def test_markers_of_folders_are_no_objects(
+    google_bucket: str, gcs_double: tuple[str, Buckets]
+) -> None:
+    for key in ("folder/", "folder/file", "empty/"):
+        gcs_double[1].put(
+            google_bucket.removeprefix("gs://"), key, key[-1:].strip("/").encode(), None
+        )
+    assert keys(open_store(google_bucket)) == ["folder/file"]
+    assert {each.key for each in open_store(google_bucket).scan("", level=True)} == {
+        "folder/",
+        "empty/",
+    }
 
 
 # --- Azure ----------------------------------------------------------------------------------------
