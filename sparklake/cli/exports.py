@@ -16,7 +16,8 @@ def export(
     invocation: Invocation,
     uri: Annotated[str, argument("lakefs://REPO/REF[/PREFIX]")],
     to: Annotated[
-        str, option("Export to a directory, or s3://bucket/prefix.", metavar="URI_OR_DIR")
+        str,
+        option("Export to a directory, or a prefix such as s3://bucket/out.", metavar="URI_OR_DIR"),
     ],
     since: Annotated[
         str | None, option("Export only the changes since this ref.", metavar="REF")

@@ -30,7 +30,11 @@ def import_objects(
     uri: Annotated[str, argument("lakefs://REPO/BRANCH/[PREFIX]")],
     source: Annotated[
         str | None,
-        option("Import a directory, or s3://bucket/prefix.", "--from", metavar="URI_OR_DIR"),
+        option(
+            "Import a directory, or a prefix such as s3://bucket/raw.",
+            "--from",
+            metavar="URI_OR_DIR",
+        ),
     ] = None,
     inventory: Annotated[
         str | None, option("Import the inventory of a bucket with this manifest.", metavar="URI")

@@ -73,6 +73,7 @@ def refused_by_spark(failure: str) -> Iterator[None]:
     from pyspark.errors import AnalysisException
 
     from sparklake.frames.tables.spark_sources import lacks_client, lacks_source
+    from sparklake.stores.objects.addresses import HADOOP_CLIENTS
 
     try:
         yield
@@ -80,7 +81,7 @@ def refused_by_spark(failure: str) -> Iterator[None]:
         if lacks_client(error):
             raise MissingDependencyError(
                 f"{failure}: this Spark session has no client for that place. For a bucket, add "
-                "hadoop-aws of Spark's Hadoop version to its jars"
+                f"{HADOOP_CLIENTS} of Spark's Hadoop version to its jars"
             ) from error
         # Classic Spark reports an unknown format as an error of py4j.
         if not (isinstance(error, AnalysisException) or lacks_source(error)):

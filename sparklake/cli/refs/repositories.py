@@ -25,7 +25,9 @@ ReadOnlyOption = Annotated[bool, flag("Reject all changes.", "--read-only")]
 def create(
     invocation: Invocation,
     uri: RepositoryArgument,
-    storage_namespace: Annotated[str, argument(help="An unused directory, or s3://bucket/prefix.")],
+    storage_namespace: Annotated[
+        str, argument(help="An unused directory, or a prefix such as s3://bucket/lake.")
+    ],
     default_branch: Annotated[str, option("Name of the default branch.")] = "main",
     range_records: Annotated[int | None, option("Average number of objects per range.")] = None,
     read_only: ReadOnlyOption = False,
