@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -31,12 +30,12 @@ _QUIET = ("--disableTelemetry", "--silent", "--skipApiVersionCheck")
 @contextmanager
 def azurite_server() -> Iterator[str]:
     """Yield the endpoint of a running server, including the account."""
-    program = Path(sys.prefix, _PROGRAM)
-    node = Path(sys.prefix, "bin/node")
-    if not program.is_file():
-        raise FileNotFoundError(f"{program} is missing: run `make setup-tests`, which installs it")
-    command = [str(node) if node.is_file() else shutil.which("node") or "node"]
-    command += ["-e", _RUN, str(program), *_PLACE, *_QUIET]
+    # Environments of single runtimes use that of the checkout.
+    prefixes = (Path(sys.prefix), Path(__file__).parents[2] / ".venv")
+    place = next((each for each in prefixes if (each / _PROGRAM).is_file()), None)
+    if place is None:
+        raise FileNotFoundError("Azurite is missing: run `make setup-tests`, which installs it")
+    command = [str(place / "bin/node"), "-e", _RUN, str(place / _PROGRAM), *_PLACE, *_QUIET]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:  # noqa: S603
         try:
