@@ -92,7 +92,7 @@ FIRST = (
 DELTA = re.compile(r"tests/spark/contract/test_(delta_|feature_|table_histories|vector_)")
 WITH_SESSION = re.compile(
     r"tests/(spark/(contract/|test_(choice|exports|purges|quality|row_merges|s3_reads|s3_writes)\.)"
-    r"|jobs/test_jobs\.|cli/test_spark_rows\.|docs/test_spark_pages\.)"
+    r"|jobs/test_jobs\.|cli/test_(spark_rows|sql)\.|docs/test_spark_pages\.)"
 )
 
 # The tests of this file share nothing, and take minutes together: any process may run any of them.

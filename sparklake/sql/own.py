@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,14 +52,13 @@ _OF_REFS = ("FROM", "INTO")
 class OwnStatement:
     """A parsed statement. `verb` is its words, such as "CREATE BRANCH".
 
-    `refs` are the leading ones; those of clauses are in `places` by the clause's word.
+    `clauses` has the ref, text or number of each clause by its word.
     """
 
     verb: str
     repository: str | None
     refs: Sequence[str] = field(default_factory=list)
-    places: Mapping[str, str] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
+    clauses: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     has_condition: bool = False
 
@@ -70,150 +70,125 @@ def parse_own(text: str) -> OwnStatement | None:
         InvalidInputError: The statement starts like one of these, but is malformed.
     """
     tokens = [each for each in scan(text) if each.token_type is not TokenType.SEMICOLON]
-    if len(tokens) > 1 and is_word(tokens[0], "USE") and mentions_lake(tokens[:3]):
-        return _use(text, tokens)
+    if is_use(tokens) and mentions_lake(tokens[:3]):
+        check_comments(text, tokens)
+        return _Parser(tokens, Form(("USE",), ())).parse_use()
     for form in FORMS:
-        size = len(form.words)
-        if len(tokens) >= size and all(map(is_word, tokens, form.words)):
+        if len(tokens) >= len(form.words) and all(map(is_word, tokens, form.words)):
             check_comments(text, tokens)
             return _Parser(tokens, form).parse()
     return None
 
 
-def find_use(text: str) -> bool:
-    """Return whether a statement of Spark's changes its schema, and so ends `USE`."""
-    tokens = scan(text)
+def is_use(tokens: Sequence[Token]) -> bool:
     return bool(tokens) and is_word(tokens[0], "USE")
-
-
-def _use(text: str, tokens: Sequence[Token]) -> OwnStatement:
-    check_comments(text, tokens)
-    parser = _Parser(tokens, Form(("USE",), ()))
-    parts = parser.name()
-    if len(parts) not in (2, 3) or parser.rest:
-        raise parser.error(f"USE {CATALOG}.REPOSITORY or USE {CATALOG}.REPOSITORY.REF")
-    return OwnStatement("USE", parts[1], parts[2:])
 
 
 class _Parser:
     def __init__(self, tokens: Sequence[Token], form: Form) -> None:
-        self.form = form
-        self.rest = list(tokens[len(form.words) :])
+        self._form = form
+        self._rest = list(tokens[len(form.words) :])
         self._repository: str | None = None
 
+    def parse_use(self) -> OwnStatement:
+        parts = self._name()
+        if len(parts) not in (2, 3) or self._rest:
+            raise self._error(f"USE {CATALOG}.REPOSITORY or USE {CATALOG}.REPOSITORY.REF")
+        return OwnStatement("USE", parts[1], parts[2:])
+
     def parse(self) -> OwnStatement:
-        form = self.form
+        form = self._form
         has_condition = bool(form.condition) and self._skip(*form.condition)
-        is_left_out = not self.rest or is_word(self.rest[0], *form.clauses)
+        is_left_out = not self._rest or is_word(self._rest[0], *form.clauses)
         count = 0 if form.optional and is_left_out else form.refs
         refs = [self._ref() for _ in range(count)]
-        places: dict[str, str] = {}
-        texts: dict[str, str] = {}
+        clauses: dict[str, str] = {}
         metadata: dict[str, str] = {}
-        missing = set(form.required)
-        remaining = list(form.clauses)
-        while self.rest:
-            clause = self.rest[0].text.upper()
-            if clause not in remaining or not is_word(self.rest[0], clause):
-                raise self.error()
+        remaining = set(form.clauses)
+        while self._rest:
+            clause = self._rest[0].text.upper()
+            if clause not in remaining or not self._skip(clause):
+                raise self._error()
             remaining.remove(clause)
-            missing.discard(clause)
-            self.rest.pop(0)
             if clause == "IN":
-                self._in()
+                self._ref(is_repository=True)
             elif clause == "META":
                 metadata = self._pairs()
-            elif clause in _OF_REFS:
-                places[clause] = self._ref()
             else:
-                texts[clause] = self._text(clause)
-        if missing:
-            raise self.error()
+                clauses[clause] = self._ref() if clause in _OF_REFS else self._text(clause)
+        if remaining.intersection(form.required):
+            raise self._error()
         verb = " ".join(form.words)
-        return OwnStatement(
-            verb=verb,
-            repository=self._repository,
-            refs=refs,
-            places=places,
-            texts=texts,
-            metadata=metadata,
-            has_condition=has_condition,
+        return OwnStatement(verb, self._repository, refs, clauses, metadata, has_condition)
+
+    def _error(self, usage: str | None = None) -> InvalidInputError:
+        near = f"near {self._rest[0].text!r}" if self._rest else "at its end"
+        return InvalidInputError(
+            f"{' '.join(self._form.words)}: unexpected syntax {near}. Write "
+            f"{usage or _usage(self._form)}, with names such as `fix-1` or `main~1` in "
+            f"backquotes, texts in quotes, and REF as a name or {CATALOG}.REPOSITORY.REF"
         )
 
-    def error(self, usage: str | None = None) -> InvalidInputError:
-        near = f"near {self.rest[0].text!r}" if self.rest else "at its end"
-        start = " ".join(self.form.words)
-        return InvalidInputError(
-            f"{start}: unexpected syntax {near}. Write {usage or _usage(self.form)}, with names "
-            "such as `fix-1` or `main~1` in backquotes, and texts in quotes"
-        )
+    def _next_is(self, *kinds: TokenType) -> bool:
+        return bool(self._rest) and self._rest[0].token_type in kinds
 
     def _skip(self, *words: str) -> bool:
-        matches = len(self.rest) >= len(words) and all(map(is_word, self.rest, words))
+        matches = len(self._rest) >= len(words) and all(map(is_word, self._rest, words))
         if matches:
-            del self.rest[: len(words)]
+            del self._rest[: len(words)]
         return matches
 
-    def name(self) -> list[str]:
+    def _take(self, *kinds: TokenType) -> str:
+        if not self._next_is(*kinds):
+            raise self._error()
+        return self._rest.pop(0).text
+
+    def _name(self) -> list[str]:
         """Take a name: one part, or several joined by dots."""
         parts: list[str] = []
-        while self.rest:
-            token = self.rest[0]
-            is_quoted = token.token_type is TokenType.IDENTIFIER
-            is_plain = token.token_type not in STRINGS and token.text.replace("_", "a").isalnum()
-            if not (is_quoted or is_plain):
-                break
-            parts.append(self.rest.pop(0).text)
-            if not self._next_is(TokenType.DOT):
-                return parts
-            self.rest.pop(0)
-        raise self.error()
+        while not parts or self._next_is(TokenType.DOT):
+            if parts:
+                self._rest.pop(0)
+            is_plain = bool(self._rest) and re.fullmatch(r"\w+", self._rest[0].text)
+            if not is_plain or self._next_is(*STRINGS):
+                parts.append(self._take(TokenType.IDENTIFIER))
+            else:
+                parts.append(self._rest.pop(0).text)
+        return parts
 
-    def _ref(self) -> str:
-        parts = self.name()
-        if len(parts) == 1:
+    def _ref(self, *, is_repository: bool = False) -> str:
+        """Take a ref, or a repository, and note its repository."""
+        parts = self._name()
+        if len(parts) == 1 and not is_repository:
             return parts[0]
-        if len(parts) != 3 or parts[0].lower() != CATALOG:
-            raise self.error(f"a ref as REF or {CATALOG}.REPOSITORY.REF in {_usage(self.form)}")
-        self._take(parts[1])
-        return parts[2]
-
-    def _in(self) -> None:
-        parts = self.name()
-        if len(parts) != 2 or parts[0].lower() != CATALOG:
-            raise self.error(f"IN {CATALOG}.REPOSITORY")
-        self._take(parts[1])
-
-    def _take(self, repository: str) -> None:
-        if self._repository not in (None, repository):
+        if len(parts) != 3 - is_repository or parts[0].lower() != CATALOG:
+            raise self._error()
+        if self._repository not in (None, parts[1]):
             raise InvalidInputError(
-                f"{' '.join(self.form.words)} has two repositories, {self._repository!r} and "
-                f"{repository!r}: use refs of one"
+                f"{' '.join(self._form.words)} has two repositories, {self._repository!r} and "
+                f"{parts[1]!r}: use refs of one"
             )
-        self._repository = repository
+        self._repository = parts[1]
+        return parts[-1]
 
     def _text(self, clause: str) -> str:
-        kinds = {TokenType.NUMBER} if clause == "LIMIT" else STRINGS
-        if clause == "STRATEGY":
-            kinds = kinds | {TokenType.IDENTIFIER}
-        if not self._next_is(*kinds) or (clause == "LIMIT" and not self.rest[0].text.isdecimal()):
-            raise self.error()
-        return self.rest.pop(0).text
+        if clause != "LIMIT":
+            return self._take(*STRINGS)
+        text = self._take(TokenType.NUMBER)
+        if not text.isdecimal():
+            raise self._error()
+        return text
 
     def _pairs(self) -> dict[str, str]:
         pairs: dict[str, str] = {}
-        while True:
-            key = self._text("") if self._next_is(*STRINGS) else ".".join(self.name())
-            if not self._next_is(TokenType.EQ):
-                raise self.error()
-            self.rest.pop(0)
-            pairs[key] = self._text("META")
-            if not self._next_is(TokenType.COMMA):
-                return pairs
-            self.rest.pop(0)
-
-    def _next_is(self, *kinds: TokenType) -> bool:
-        return bool(self.rest) and self.rest[0].token_type in kinds
+        while not pairs or self._next_is(TokenType.COMMA):
+            if pairs:
+                self._rest.pop(0)
+            is_text = self._next_is(*STRINGS)
+            key = self._take(*STRINGS) if is_text else ".".join(self._name())
+            self._take(TokenType.EQ)
+            pairs[key] = self._take(*STRINGS)
+        return pairs
 
 
 def _usage(form: Form) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
 from sparklake.repository import Repository
-from sparklake.sql.own import OwnStatement, find_use, parse_own, repository_of
+from sparklake.sql.own import OwnStatement, is_use, parse_own, repository_of
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
     Action,
@@ -22,7 +22,7 @@ from sparklake.sql.statements import (
     inserted_query,
     quoted,
 )
-from sparklake.sql.tokens import split
+from sparklake.sql.tokens import scan, split
 from sparklake.verbs.delta.write import MAX_ATTEMPTS
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
@@ -50,11 +50,6 @@ class SqlSession:
         self._open = open_repository
         self._spark = spark
         self.place: Place | None = None
-
-    def run_script(self, script: str) -> Iterator[DataFrame | SmallRows | Log | Differences[Any]]:
-        """Run the statements in a script, and yield each result."""
-        for statement in split(script):
-            yield self.run(statement)
 
     def run_to_df(self, text: str, args: Arguments = None) -> DataFrame:
         """Run one statement, and return its result as a DataFrame."""
@@ -92,7 +87,7 @@ class SqlSession:
         target = statement.target
         if target is None:
             rows = self._query(statement.rewritten(self._view), args)
-            if self.place is not None and find_use(text):
+            if self.place is not None and is_use(scan(text)):
                 self.place = None
             return rows
         branch = self._branch(target.table)
@@ -194,7 +189,7 @@ class SqlSession:
         return staged_rows(write.path, write.files, write.size)
 
     def _text(self, statement: Statement, query: Query) -> str:
-        return "".join(statement.part(self._view, "", *each) for each in query.parts)
+        return "".join(statement.rewritten(self._view, "", *each) for each in query.parts)
 
     def _drop(self, statement: Statement, branch: Branch, path: str) -> SmallRows:
         table = open_table(branch._context, branch.name, path)
@@ -225,7 +220,7 @@ class SqlSession:
         )
 
     def _create_branch(self, repository: Repository, statement: OwnStatement) -> SmallRows:
-        source = statement.places.get("FROM") or self._current_ref(repository)
+        source = statement.clauses.get("FROM") or self._current_ref(repository)
         branch = repository.create_branch(
             statement.refs[0], source, exist_ok=statement.has_condition
         )
@@ -238,7 +233,7 @@ class SqlSession:
         return branch_rows(states)
 
     def _create_tag(self, repository: Repository, statement: OwnStatement) -> SmallRows:
-        ref = statement.places.get("FROM") or self._current_ref(repository)
+        ref = statement.clauses.get("FROM") or self._current_ref(repository)
         tag = repository.create_tag(statement.refs[0], ref, exist_ok=statement.has_condition)
         return tag_rows([tag])
 
@@ -252,16 +247,16 @@ class SqlSession:
     def _commit(self, repository: Repository, statement: OwnStatement) -> SmallRows:
         name = self._ref(repository, statement)
         branch = repository.branch(name)
-        commit = branch.commit(statement.texts["MESSAGE"], metadata=statement.metadata)
+        commit = branch.commit(statement.clauses["MESSAGE"], metadata=statement.metadata)
         return commit_rows(name, commit)
 
     def _merge(self, repository: Repository, statement: OwnStatement) -> SmallRows:
-        dest = statement.places["INTO"]
+        dest = statement.clauses["INTO"]
         commit = repository.merge(
             statement.refs[0],
             dest,
-            strategy=statement.texts.get("STRATEGY"),
-            message=statement.texts.get("MESSAGE"),
+            strategy=statement.clauses.get("STRATEGY"),
+            message=statement.clauses.get("MESSAGE"),
             metadata=statement.metadata,
         )
         return commit_rows(dest, commit)
@@ -273,7 +268,7 @@ class SqlSession:
         return tag_rows(repository.tags())
 
     def _show_commits(self, repository: Repository, statement: OwnStatement) -> Log:
-        limit = statement.texts.get("LIMIT")
+        limit = statement.clauses.get("LIMIT")
         return repository.log(self._ref(repository, statement), int(limit) if limit else None)
 
     def _show_changes(self, repository: Repository, statement: OwnStatement) -> Differences[Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -94,13 +92,16 @@ class Statement:
         """Whether it contains IF EXISTS or IF NOT EXISTS."""
         return bool(self.tree and self.tree.args.get("exists"))
 
-    def rewritten(self, source: Callable[[TableName], str], target: str = "") -> str:
-        """Replace each source with an identifier, and the target with a quoted name."""
-        return self.part(source, target, 0, len(self.text))
-
-    def part(self, source: Callable[[TableName], str], target: str, start: int, end: int) -> str:
-        """Return [start, end) of the text as in `rewritten`."""
+    def rewritten(
+        self,
+        source: Callable[[TableName], str],
+        target: str = "",
+        start: int = 0,
+        end: int | None = None,
+    ) -> str:
+        """Return a part of the text with identifiers of its sources, and the target's name."""
         pieces, at = [], start
+        end = len(self.text) if end is None else end
         references = [*self.sources, *([self.target] if self.target else [])]
         for each in sorted(references, key=lambda reference: reference.start):
             if not start <= each.start < end:
@@ -129,11 +130,11 @@ def find_tables(
         return Statement(text)
     if is_word(tokens[0], "ALTER", "OPTIMIZE"):
         return _alter(text, tokens, place, is_view)
-    tree = _parse(text, tokens)
-    if isinstance(tree, _STATEMENTS):
-        return _with_action(text, tokens, tree, _Finder(text, place, is_view))
     if not is_lake and is_word(tokens[0], *_OF_THE_SESSION):
         return Statement(text)
+    tree = _parse(text, tokens)
+    if isinstance(tree, _STATEMENTS):
+        return _with_action(text, tokens, tree, _Finder(place, is_view))
     hint = "" if is_lake else ". For one without lake tables, first USE another schema"
     raise _impossible(text, hint)
 
@@ -182,7 +183,6 @@ def _changed(tree: exp.Expr) -> tuple[exp.Table | None, Action]:
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    text: str
     place: Place | None
     is_view: Callable[[str], bool]
 
@@ -271,26 +271,13 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
         # The positions stay the same.
         text = " " * tokens[first].start + text[tokens[first].start :]
     try:
-        with _quiet():
-            trees = [each for each in parse(text, dialect=Spark()) if each]
+        trees = [each for each in parse(text, dialect=Spark()) if each]
     except (SqlglotError, RecursionError):
         return None
     statements = [each for each in trees if not isinstance(each, exp.Semicolon)]
     if len(statements) != 1 or next(statements[0].find_all(exp.Command), None):
         return None
     return statements[0]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress sqlglot's warning about unknown syntax: Spark may know it."""
-    logger = logging.getLogger("sqlglot")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _alter(
@@ -308,7 +295,7 @@ def _alter(
         if last + 1 == len(tokens) or tokens[last + 1].token_type is not TokenType.DOT:
             break
         last += 2
-    name = _Finder(text, place, is_view).name(parts) if parts else None
+    name = _Finder(place, is_view).name(parts) if parts else None
     if name is None and not mentions_lake(tokens):
         return Statement(text)
     tail = tokens[last + 1 :]

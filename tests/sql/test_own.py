@@ -19,7 +19,7 @@ PARSED: dict[str, dict[str, Any]] = {
         "verb": "CREATE BRANCH",
         "repository": "lake",
         "refs": ["fix-1"],
-        "places": {"FROM": "main~1"},
+        "clauses": {"FROM": "main~1"},
         "has_condition": True,
     },
     "DROP BRANCH IF EXISTS lakefs.lake.dev": {
@@ -31,23 +31,22 @@ PARSED: dict[str, dict[str, Any]] = {
     "COMMIT MESSAGE 'a; \\'b\\' 🎉'": {
         "verb": "COMMIT",
         "repository": None,
-        "texts": {"MESSAGE": "a; 'b' 🎉"},
+        "clauses": {"MESSAGE": "a; 'b' 🎉"},
     },
     "COMMIT `message` META a = '1', b.c = \"2\", 'd e' = r'\\3' MESSAGE 'm'": {
         "verb": "COMMIT",
         "repository": None,
         "refs": ["message"],
-        "texts": {"MESSAGE": "m"},
+        "clauses": {"MESSAGE": "m"},
         "metadata": {"a": "1", "b.c": "2", "d e": "\\3"},
     },
-    "MERGE BRANCH a INTO b STRATEGY `source-wins`": {
+    "MERGE BRANCH a INTO b STRATEGY 'source-wins'": {
         "verb": "MERGE BRANCH",
         "repository": None,
         "refs": ["a"],
-        "places": {"INTO": "b"},
-        "texts": {"STRATEGY": "source-wins"},
+        "clauses": {"INTO": "b", "STRATEGY": "source-wins"},
     },
-    "SHOW COMMITS LIMIT 3": {"verb": "SHOW COMMITS", "repository": None, "texts": {"LIMIT": "3"}},
+    "SHOW COMMITS LIMIT 3": {"verb": "SHOW COMMITS", "repository": None, "clauses": {"LIMIT": "3"}},
     "SHOW CHANGES dev IN lakefs.lake": {
         "verb": "SHOW CHANGES",
         "repository": "lake",

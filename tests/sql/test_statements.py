@@ -223,7 +223,7 @@ def test_actions() -> None:
 def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None) -> None:
     statement = find_tables(text)
     parts = inserted_query(statement)
-    assert "".join(statement.part(str, "", *each) for each in parts.parts) == query
+    assert "".join(statement.rewritten(str, "", *each) for each in parts.parts) == query
     assert parts.columns == columns
 
 

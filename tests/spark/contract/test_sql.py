@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
+import sparklake
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import AlreadyExistsError, DirtyBranchError, InvalidInputError
 from sparklake.sql.session import SqlSession
 from sparklake.sql.statements import quoted
+from sparklake.sql.tokens import split
 from sparklake.verbs.delta import write as delta_writes
 
 if TYPE_CHECKING:
@@ -215,11 +218,28 @@ def test_replaced_tables_lose_all_partitions(sql: Run, main: Branch, spark: Spar
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
 
+def test_magics_show_rows(
+    lake: Lake, main: Branch, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell, shown = Mock(user_ns={"lake": lake}), []
+    monkeypatch.setattr("IPython.display.display", lambda html: shown.append(html.data))
+    sparklake.load_ipython_extension(shell)
+    ((magic, kind, name), _) = shell.register_magic_function.call_args
+    assert (kind, name) == ("line_cell", "lake")
+    magic(f"SHOW TAGS IN lakefs.{quoted(repo.name)}")
+    magic("rows", "CREATE TEMPORARY VIEW magic AS SELECT '<b>' AS x;\nSELECT * FROM magic;")
+    assert shell.user_ns["rows"].collect() == [("<b>",)]
+    assert ["v1" in shown[0], "&lt;b&gt;" in shown[1], len(shown)] == [True, True, 2]
+    with pytest.raises(InvalidInputError, match="name of a variable"):
+        magic("a b", "SELECT 1")
+    lake.sql("DROP VIEW magic")
+
+
 def test_scripts_need_no_spark_for_statements_on_refs(repo: Repository, lake: Lake) -> None:
     def no_spark() -> SparkSession:
         raise AssertionError("these statements need none")
 
     session = SqlSession(lake.repository, no_spark)
     script = f"USE lakefs.{quoted(repo.name)}; CREATE TAG first; SHOW TAGS;"
-    *_, tags = session.run_script(script)
+    *_, tags = map(session.run, split(script))
     assert [each["name"] for each in tags] == ["first"]
