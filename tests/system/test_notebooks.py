@@ -17,6 +17,7 @@ SHOWN = {
         "<b>removed</b>",
     ],
     "merge_conflicts": ["config/prices.json", ">source</th>", "<b>conflict</b>", "image/svg+xml"],
+    "merge_rows": ["conflicts=1", "<th>column</th>", "<td>22</td>", "image/svg+xml"],
     "history": ["<b>removed</b>", "<b>changed</b>", "image/svg+xml", "image/png", "nightly"],
 }
 """Parts of what each one shows as tables and pictures."""
