@@ -152,6 +152,34 @@ DELTA_FEATURES = {
 }
 
 
+TOGETHER = Feature(
+    "most features in one table",
+    None,
+    columns=(
+        "k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT NOT NULL, name STRING, old INT, gone INT,"
+        " twice BIGINT GENERATED ALWAYS AS (id * 2), extra STRING DEFAULT 'x', at TIMESTAMP_NTZ"
+    ),
+    clause="CLUSTER BY (name)",
+    properties={
+        **_checkpoints("v2"),
+        "delta.columnMapping.mode": "name",
+        "delta.enableRowTracking": "true",
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableInCommitTimestamps": "true",
+        "delta.feature.allowColumnDefaults": "supported",
+    },
+    more=(
+        _DELETE,
+        "ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 1000)",
+        "ALTER TABLE {t} RENAME COLUMN old TO new",
+        "ALTER TABLE {t} DROP COLUMN gone",
+    ),
+    later=("OPTIMIZE {t}",),
+    values=", 0 AS new",
+)
+"""The features that one table can have, for a quick test."""
+
+
 def matrix() -> list[str]:
     """Return the rows of the matrix in docs/tables.md."""
     return [each.row for each in DELTA_FEATURES.values()]

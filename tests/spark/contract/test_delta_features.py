@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 
-ENGINE = "auto"
-
 
 class Lake:
     """A table on branches. Each change and look uses a folder that Delta has not cached."""
@@ -105,6 +103,7 @@ def test_columns_are_renamed_dropped_and_added_beside_writes(lake: Lake) -> None
     assert lake.values("SELECT id, c, a FROM {t} ORDER BY id") == rows
 
 
+@pytest.mark.exhaustive
 def test_a_renamed_column_beside_a_delete_is_merged_and_reverted(lake: Lake) -> None:
     lake.create("id int, a string", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')", **MAPPED)
     lake.write("dev", "ALTER TABLE {t} RENAME COLUMN a TO b")
@@ -116,7 +115,7 @@ def test_a_renamed_column_beside_a_delete_is_merged_and_reverted(lake: Lake) -> 
     lake.check_history()
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.exhaustive)])
 def test_new_columns_of_both_sides_get_different_ids(lake: Lake, mode: str) -> None:
     lake.create("id int", "INSERT INTO {t} VALUES (1)", **{**MAPPED, "columnMapping.mode": mode})
     lake.write("dev", "ALTER TABLE {t} ADD COLUMNS (s struct<x: int, y: int>, z int)")
@@ -143,7 +142,7 @@ TRACKED = {"enableRowTracking": "true", "enableInCommitTimestamps": "true"}
 IDS = "SELECT id, _metadata.row_id AS row FROM {t} ORDER BY id"
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.exhaustive), "true"])
 def test_row_ids_stay_unique_and_stable(lake: Lake, vectors: str) -> None:
     lake.create(
         "id int, v int",
@@ -212,6 +211,7 @@ def test_row_tracking_and_times_that_one_side_enabled(lake: Lake) -> None:
     lake.check_history()
 
 
+@pytest.mark.exhaustive
 def test_times_are_enabled_by_source(lake: Lake) -> None:
     lake.create("id int")
     times = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"

@@ -160,7 +160,7 @@ def test_writers_at_once(
     assert rows_at(spark, repo, "main", tmp_path / "over") == [(6, "six")]
 
 
-@pytest.mark.system
+@pytest.mark.exhaustive
 def test_an_imported_table_with_a_checkpoint_is_written_to(
     spark: SparkSession,
     repo: Repository,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Repository
-from tests.support.delta_features import DELTA_FEATURES
+from tests.support.delta_features import DELTA_FEATURES, TOGETHER, Feature
 from tests.support.spark import IS_3
 
 if TYPE_CHECKING:
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ENGINE = "auto"
-
 TABLE = "tables/t"
-QUICK = ["v2"]
-"""The others are for `make test-system`, because a table takes many seconds."""
+QUICK, SYSTEM = ["v2"], ["clone", "uniform"]
+"""A table takes many seconds, so the others are for `make test-slow`."""
+
+
+def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
+    if name in QUICK:
+        return ()
+    return (pytest.mark.system if name in SYSTEM else pytest.mark.exhaustive,)
 
 
 def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
@@ -29,17 +34,20 @@ def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    "name",
+    "feature",
     [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.system)
-        for name, feature in DELTA_FEATURES.items()
-        if feature.on_spark_3 or not IS_3
+        pytest.param(TOGETHER, id="together", marks=pytest.mark.system),
+        *(
+            pytest.param(feature, id=name, marks=marks_of(name))
+            for name, feature in DELTA_FEATURES.items()
+            if feature.on_spark_3 or not IS_3
+        ),
     ],
 )
 def test_what_users_do_with_a_table(
-    name: str, spark: SparkSession, repo: Repository, tmp_path: Path
+    feature: Feature, spark: SparkSession, repo: Repository, tmp_path: Path
 ) -> None:
-    feature, place = DELTA_FEATURES[name], tmp_path / "elsewhere"
+    place = tmp_path / "elsewhere"
     for each in feature.statements:
         spark.sql(each.format(t=f"delta.`{place}`", o=f"delta.`{place}-origin`"))
     main = repo.branch("main")
@@ -63,7 +71,7 @@ def test_what_users_do_with_a_table(
     expected = sorted({**dict(rows), **changes}.items())
     expected.remove((3, "n3"))
     assert ids_of(repo.read("main", TABLE)) == expected
-    if feature.label != DELTA_FEATURES["mapping"].label:  # Its schema differs between the refs.
+    if feature is not DELTA_FEATURES["mapping"]:  # Its schema differs between the refs.
         counts = repo.diff_table("main~1", "main", TABLE, ["id"]).counts()
         assert (counts.added, counts.removed, counts.changed) == (1, 1, 3)
 
