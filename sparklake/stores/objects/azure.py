@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from sparklake.errors import (
     InvalidInputError,
@@ -150,7 +150,7 @@ class AzureContainer:
 
     def _setting(self, *names: str) -> str:
         """Return a variable for the account of the environment, and for no other account."""
-        return _variable(*names) if self.account == _account_here() else ""
+        return _variable(*names) if self.host == _own_host() else ""
 
     def _key(self) -> str:
         return self._setting("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")
@@ -218,9 +218,16 @@ def _variable(*names: str) -> str:
     return next(filter(None, map(os.environ.get, names)), "")
 
 
-def _account_here() -> str:
-    """Return the account that the environment has settings for, or ""."""
-    return _variable("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+def _own_host() -> str:
+    """Return the host of the account that the environment has settings for, or "".
+
+    Accounts in different clouds may have the same name.
+    """
+    host = urlsplit(_variable("AZURE_STORAGE_ENDPOINT")).hostname or ""
+    account = _variable("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+    if re.fullmatch(rf"{re.escape(account)}(?:\.z[0-9]+)?\.blob\.(?:{_CLOUDS})", host):
+        return host
+    return f"{account}.blob.core.windows.net" if account else ""
 
 
 # --- URIs -----------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ def _split(uri: str) -> tuple[str, str]:
         container, account, cloud, key = match.groups()
     elif match := re.fullmatch(_SHORT + _KEY, literal, re.DOTALL):
         container, key = match.groups()
-        account, cloud = _account_here(), "core.windows.net"
+        account, _, cloud = _own_host().partition(".blob.")
         if not account:
             raise invalid_uri(
                 uri, f"lacks the account: set AZURE_STORAGE_ACCOUNT_NAME, or write {_FORMS}"

@@ -189,6 +189,12 @@ def test_settings_are_for_one_account_only(container: str, monkeypatch: pytest.M
     assert other.endpoint == "https://other.blob.core.windows.net"
     assert (other._key(), other._token()) == ("", "")
     assert "SECRET" not in repr(other)
+    same_name = AzureContainer("devstoreaccount1.blob.core.chinacloudapi.cn", "lake")
+    own = AzureContainer("devstoreaccount1.blob.core.windows.net", "lake")
+    assert (same_name._token(), own._token()) == ("", "sig=SECRET")
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"https://{same_name.host}")
+    assert (same_name._token(), own._token()) == ("sig=SECRET", "")
+    assert normalise_store_uri("az://lake/a") == f"https://{same_name.host}/lake/a"
 
 
 def test_a_machine_without_an_identity(monkeypatch: pytest.MonkeyPatch, container: str) -> None:
