@@ -234,6 +234,8 @@ ABSENT: list[Case] = [
         "'main'.*'nope'",
         lambda lab: lab.repo.read_bytes("main", "nope"),
     ),
+    ("url of nothing", ObjectNotFoundError, "'nope'", lambda lab: lab.repo.url("main", "nope")),
+    ("url of a file", InvalidInputError, "no presigned", lambda lab: lab.repo.url("main", "d/1")),
     ("id prefix", AmbiguousRefError, "add more", lambda lab: lab.repo.resolve(ambiguous(lab))),
     (
         "id prefix of a branch",
