@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -245,3 +248,29 @@ def test_a_file_is_put_in_spite_of_a_fault(
         line.aim(fault)
         assert list(store.put_files_if_absent({fault: source})) == [fault]
         assert store.get(fault) == source.read_bytes()
+
+
+WAITS = """
+import sys, time
+from sparklake.testing.remote_s3 import open_remote_s3
+
+store = open_remote_s3(sys.argv[1])
+print("waiting", flush=True)
+try:
+    store.get("x")
+except KeyboardInterrupt:
+    sys.exit(5)
+"""
+
+
+def test_ctrl_c_ends_a_call_that_waits(store: RemoteStore, line: FaultyStore) -> None:
+    line.stall_seconds = 20
+    line.aim(STALLED, count=100)
+    environment = {**os.environ, "SPARKLAKE_S3_READ_SECONDS": "20"}
+    command = [sys.executable, "-c", WAITS, store.uri]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 5
