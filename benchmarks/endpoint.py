@@ -61,13 +61,14 @@ def s3_endpoint(program: Path | None = None, folder: Path | None = None) -> Iter
             upstream = stack.enter_context(_process(_serve)).recv()
         else:
             assert folder is not None
-            upstream = stack.enter_context(_versitygw(program, folder))
+            upstream = stack.enter_context(versitygw(program, folder))
         control = stack.enter_context(_process(_proxy, upstream))
         yield Endpoint(control.recv(), control)
 
 
 @contextmanager
-def _versitygw(program: Path, folder: Path) -> Iterator[str]:
+def versitygw(program: Path, folder: Path) -> Iterator[str]:
+    """Run the program; yield its URL."""
     environment = s3_environment("", folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

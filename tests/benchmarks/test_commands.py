@@ -25,6 +25,7 @@ COMMANDS = {
         "read_planning",
         "row_merges",
         "s3",
+        "s3_clients",
         "scale",
         "spark_scale",
         "start",
