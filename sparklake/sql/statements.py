@@ -142,7 +142,8 @@ def find_tables(
 def _impossible(text: str, hint: str = "") -> InvalidInputError:
     return InvalidInputError(
         f"{text.strip()!r} is not possible with lake tables, or its syntax is unknown: "
-        f"docs/sql.md has the possible statements{hint}"
+        "docs/sql.md has the possible statements. Names such as `my-lake` and `main~1` need "
+        f"backquotes{hint}"
     )
 
 

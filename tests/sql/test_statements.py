@@ -147,6 +147,9 @@ def test_names_in_use_are_replaced(text: str, expected: str) -> None:
 REFUSED = {
     "SELECT * FROM lakefs.lake": "REPOSITORY.REF",
     "SELECT * FROM lakefs.lake.main": "REPOSITORY.REF",
+    "SELECT * FROM lakefs.my-lake.main.t": "need backquotes",
+    "SELECT * FROM lakefs.lake.main~1.t": "need backquotes",
+    "SELECT * FROM lakefs.lake.main@.t": "need backquotes",
     f"SELECT * FROM {L} VERSION AS OF 3": "its ref is the version",
     f"SELECT * FROM {L} TIMESTAMP AS OF '2024-01-01' x": "its ref is the version",
     f"TRUNCATE TABLE {L}": "not possible",

@@ -75,7 +75,6 @@ def test_reads_at_refs(sql: Run, main: Branch, repo: Repository) -> None:
     assert sql("SELECT count(*) FROM R.main.tables.orders") == [(1,)]
 
 
-@pytest.mark.connect
 def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
     sql("INSERT INTO R.main.tables.orders VALUES (3, 30.0)")
     sql("UPDATE R.main.tables.orders SET price = orders.price + 1 WHERE id = 1")
@@ -90,7 +89,6 @@ def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
     assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
 
 
-@pytest.mark.connect
 def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
     sql(
         "CREATE TABLE R.main.tables.days USING parquet PARTITIONED BY (day) AS "
@@ -114,7 +112,6 @@ def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
     assert sql("SELECT count(*), max(id) FROM R.main.tables.days") == [(1, 7)]
 
 
-@pytest.mark.connect
 def test_statements_on_refs(sql: Run, main: Branch, lake: Lake, repo: Repository) -> None:
     head = main.head.id
     assert sql("CREATE BRANCH dev IN R FROM main") == [("dev", head, False)]
@@ -202,6 +199,7 @@ def test_a_statement_that_lost_a_race_runs_again(
     assert sql("SELECT price FROM R.main.tables.orders ORDER BY id") == [(11.0,), (22.0,)]
 
 
+@pytest.mark.connect
 def test_lazy_frames_and_views_keep_their_version(
     sql: Run, lake: Lake, main: Branch, repo: Repository, spark: SparkSession
 ) -> None:
@@ -214,6 +212,7 @@ def test_lazy_frames_and_views_keep_their_version(
     spark.catalog.dropTempView("kept")
 
 
+@pytest.mark.system
 def test_replaced_tables_lose_all_partitions(sql: Run, main: Branch, spark: SparkSession) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
