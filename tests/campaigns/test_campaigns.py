@@ -38,6 +38,13 @@ def test_verbs_that_are_killed(server_dsn: str) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
+def test_verbs_that_are_killed_on_azure(server_dsn: str) -> None:
+    options = Options(8, SEED, stores=("azure",), verbs=("commit", "gc", "import", "edit_delta"))
+    check(crash.campaign(options, server_dsn), 8)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_damaged_files() -> None:
     check(damage.campaign(Options(60, SEED)), 60)
 
