@@ -14,6 +14,7 @@ _EXTRAS = {
     "boto3": "s3",
     "botocore": "s3",
     "delta": "delta",
+    "fastavro": "iceberg",
     "fsspec": "fsspec",
     "google": "connect",
     "grpc": "connect",

@@ -41,6 +41,7 @@ from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.runner import runs_verbs
 from sparklake.verbs.delta.format import DeltaFormat
 from sparklake.verbs.hooks.guard import HookGuard
+from sparklake.verbs.iceberg.format import IcebergFormat
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ class Lake:
             graph=CommitGraph(refs),
             caches=TreeCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
-            table_format=DeltaFormat(),
+            table_formats={each.name: each for each in (DeltaFormat(), IcebergFormat())},
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
         )
         return Repository(context)

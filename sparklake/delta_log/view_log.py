@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -68,6 +68,7 @@ class TableShape:
     schema: str
     partition_columns: Sequence[str]
     reader_features: Sequence[str] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
 
     def protocol(self) -> dict[str, Any]:
         features = list(self.reader_features)
@@ -84,7 +85,7 @@ class TableShape:
             "format": {"provider": "parquet", "options": {}},
             "schemaString": self.schema,
             "partitionColumns": list(self.partition_columns),
-            "configuration": {},
+            "configuration": dict(self.configuration),
             "createdTime": 0,
         }
 

@@ -1,4 +1,4 @@
-"""Changed Delta logs and samples of added Parquet files in merge tasks."""
+"""Changed Delta logs, and samples of Parquet files and Iceberg metadata, in merge tasks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra.changes import BlockChanges
+from sparklake.iceberg_metadata.file_names import CHANGED_METADATA
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
 from sparklake.strategies.resolution import Resolution
 
@@ -36,24 +37,34 @@ _HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 # Folders of partitions, and the file.
 _IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
 _FILE = re.compile(_IN_TABLE.encode())
+_METADATA_KEY = re.compile(CHANGED_METADATA.encode())
 _HIDDEN_KEY = re.compile(_HIDDEN.encode())
 
 
 def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
-    """Add the files among the differences between source and dest."""
+    """Add the files among the differences between source and dest.
+
+    Any difference of Iceberg's metadata counts, because a revert of a commit removes it.
+    """
     in_dest, in_source = changes.left.present, changes.right.present
-    by_dest = in_dest & ~in_source & ~changes.from_source & ~changes.conflicts
-    add_samples(files.source, changes.where(in_source & ~in_dest & changes.from_source))
-    add_samples(files.dest, changes.where(by_dest))
+    by_source, by_dest = changes.from_source, ~changes.from_source & ~changes.conflicts
+    add_samples(files.source, changes.where(in_source & ~in_dest & by_source))
+    add_samples(files.dest, changes.where(in_dest & ~in_source & by_dest))
+    for samples, side in ((files.source, by_source), (files.dest, by_dest)):
+        keys = changes.where(side | changes.conflicts).keys()
+        _add_keys(samples, keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA)))
 
 
 def add_samples(samples: Samples, added: BlockChanges) -> None:
-    """Add the first key of each folder. `added` are additions in key order."""
-    if not len(added):
-        return
+    """Add the first Parquet file of each folder. `added` are additions in key order."""
     keys = added.keys()
     keys = keys.filter(pc.ends_with(keys, _ENDING))
-    keys = keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN)))
+    _add_keys(samples, keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN))))
+
+
+def _add_keys(samples: Samples, keys: pa.Array) -> None:
+    if not len(keys):
+        return
     folders = pc.replace_substring_regex(keys, _IN_TABLE, "").dictionary_encode()
     _, first = np.unique(folders.indices.to_numpy(), return_index=True)
     for folder, key in zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True):
@@ -62,14 +73,23 @@ def add_samples(samples: Samples, added: BlockChanges) -> None:
 
 
 def table_folder(key: bytes) -> bytes | None:
-    """Return the table folder of a Parquet file, or None for another file."""
+    """Return the folder of a Parquet file or of Iceberg's metadata, or None for another file."""
+    if is_iceberg_metadata(key):
+        return _FILE.sub(b"", key)
     if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
         return None
     return _FILE.sub(b"", key)
 
 
+def is_iceberg_metadata(key: bytes) -> bool:
+    return _METADATA_KEY.search(key) is not None
+
+
 def added_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the sampled keys of a two-way diff."""
     samples: Samples = {}
-    add_samples(samples, changes.where(~changes.left.present))
+    added = changes.where(~changes.left.present)
+    add_samples(samples, added)
+    keys = added.keys()
+    _add_keys(samples, keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA)))
     return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])

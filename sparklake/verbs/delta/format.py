@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 class DeltaFormat:
+    name = "delta"
+
     def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
         from sparklake.verbs.delta.read import find_delta_view
 

@@ -1,4 +1,4 @@
-"""Schemas of Parquet tables with files added by both sides of a merge."""
+"""Tables with files added by both sides of a merge: Parquet schemas, and Iceberg's metadata."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import common, key_folders, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, part_of, settle
 from sparklake.graveler.planning.segments import Segment, segments_apart
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
 from sparklake.rows.merges import AddedFiles
 from sparklake.rows.objects import object_info
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.observed_changes import added_batch, table_folder
+from sparklake.udfs.observed_changes import added_batch, is_iceberg_metadata, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.diffs.differences import streamed_keys
@@ -29,6 +30,12 @@ MAX_TABLES = 100
 
 MAX_UNREAD_RANGES = 8
 """The maximum number of ranges of a side that are read besides those of the merge's tasks."""
+
+
+_TAKE_ONE_SIDE = (
+    "Take the table of one side with `restore` of its folder from there, and repeat the other "
+    "side's changes; --no-schema-check merges by files"
+)
 
 
 def schema_conflicts(
@@ -134,6 +141,15 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
+    if is_iceberg_metadata(source):
+        if _has_log(context, sides, [folder.removesuffix(METADATA_FOLDER.encode())]):
+            return None
+        table = folder.decode(errors="replace").removesuffix(METADATA_FOLDER)
+        reason = (
+            f"both sides changed the Iceberg table {table!r}, whose histories are not merged yet. "
+            "A strategy would mix both sides' files"
+        )
+        return _of_source(context, sides, source), f"{reason}. {_TAKE_ONE_SIDE}"
     if _has_metadata(context, sides, folder):
         return None
     in_source = _file_types(context, sides.source, source)
@@ -146,8 +162,12 @@ def _conflict(
         f"types in source and dest: {', '.join(types)}. The merged table could not be read. Cast "
         "the columns of one side, or merge with --no-schema-check"
     )
-    stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, source)
-    return Conflict(source, None, stored, None), reason
+    return _of_source(context, sides, source), reason
+
+
+def _of_source(context: Context, sides: ThreeWayTrees, key: bytes) -> Conflict:
+    stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, key)
+    return Conflict(key, None, stored, None)
 
 
 def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:
@@ -159,10 +179,15 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
 
 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
-    """Return whether the table has a log that controls its schema."""
-    logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in key_folders(folder)]
+    """Return whether the table has a log or other metadata that controls its schema."""
     name = folder.decode(errors="replace")
-    return any(
-        context.open_ranges.holding(ranges, logs) or find_other_table(context, ranges, (), name)
-        for ranges in (context.trees.get(each).ranges for each in (sides.source, sides.dest))
+    return _has_log(context, sides, key_folders(folder)) or any(
+        find_other_table(context, context.trees.get(each).ranges, (), name)
+        for each in (sides.source, sides.dest)
     )
+
+
+def _has_log(context: Context, sides: ThreeWayTrees, folders: Iterable[bytes]) -> bool:
+    logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in folders]
+    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
+    return any(context.open_ranges.holding(each, logs) for each in trees)

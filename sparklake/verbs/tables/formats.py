@@ -22,7 +22,11 @@ VERSION_AS_OF = "versionAsOf"
 
 
 class TableFormat(Protocol):
-    """A table format with a log of its valid files."""
+    """A table format with metadata that lists its valid files."""
+
+    @property
+    def name(self) -> str:
+        """Return the name for Spark."""
 
     def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
         """Return the view of a table version, and write it if necessary."""

@@ -36,6 +36,7 @@ _FORMATS = (
     OtherFormat("Hudi", ".hoodie/"),
     OtherFormat("Lance", "_versions/"),
 )
+ICEBERG = "iceberg"
 _NAMES = {each.name.lower(): each.name for each in _FORMATS}
 
 
@@ -77,11 +78,17 @@ def mark_prefixes(folder: str) -> list[bytes]:
     return [key_prefix(above + each.folder) for above in _folders(folder) for each in _FORMATS]
 
 
+def is_iceberg(table: OtherTable | None, folder: str) -> bool:
+    """Return whether a folder itself is an Iceberg table."""
+    return table is not None and table.format.lower() == ICEBERG and table.folder == folder
+
+
 def check_supported(table_format: str) -> None:
     name = _NAMES.get(table_format.lower())
     if name is not None:
+        actions = "written" if name.lower() == ICEBERG else "read or written"
         raise InvalidInputError(
-            f"tables of the format {name} cannot be read or written at a ref. {_remedy(name)}"
+            f"tables of the format {name} cannot be {actions} at a ref. {_remedy(name)}"
         )
 
 
@@ -97,6 +104,8 @@ def check_no_other(table: OtherTable | None, path: str, ref: str) -> None:
 
 
 def _remedy(name: str) -> str:
+    if name.lower() == ICEBERG:
+        return "Read the whole table with repo.read(ref, path, 'iceberg')"
     return (
         f"Export the table's folder and use {name}'s own reader on the copy, or read single "
         "files with repo.open"

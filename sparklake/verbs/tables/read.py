@@ -16,7 +16,12 @@ from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.tables.formats import VERSION_AS_OF, check_no_log, has_log
-from sparklake.verbs.tables.other_formats import check_no_other, check_supported
+from sparklake.verbs.tables.other_formats import (
+    ICEBERG,
+    check_no_other,
+    check_supported,
+    is_iceberg,
+)
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import View
@@ -37,12 +42,13 @@ def read_tables(
     """Return the rows of one or several paths; several have one schema, as in Spark's reader."""
     if len(tables) == 1:
         return read_table(context, tables[0], table_format, options, schema)
-    delta = [each.path for each in tables if table_format == DELTA or has_log(each)]
-    if delta:
-        raise InvalidInputError(
-            f"Delta tables are read one by one: load {delta[0]!r} alone, and combine the rows with "
-            "unionByName"
-        )
+    for each in tables:
+        name = table_format or found_format(each)
+        if name in context.table_formats:
+            raise InvalidInputError(
+                f"{name.title()} tables are read one by one: load {each.path!r} alone, and combine "
+                "the rows with unionByName"
+            )
     table_format = table_format or PARQUET
     check_supported(table_format)
     for each in tables:
@@ -63,9 +69,9 @@ def read_table(
 ) -> DataFrame:
     """Return the rows of a table or of one file, including partition columns.
 
-    By default, a table with a Delta log is read as Delta, and others as Parquet. Both are read
-    through a Delta log of the version, so that Spark prunes partitions and files. Other formats,
-    and all formats without Delta, are read from a list of files.
+    By default, a table with a Delta log is read as Delta, one with Iceberg's metadata as Iceberg,
+    and others as Parquet. They are read through a Delta log of the version, so that Spark prunes
+    partitions and files. Other formats, and Parquet without Delta, are read from a list of files.
     """
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import (
@@ -75,21 +81,20 @@ def read_table(
         missing_client,
     )
 
-    table_format = table_format or found_format(table)
-    check_supported(table_format)
-    file = None if table_format == DELTA else _find_file(context, table)
-    if table_format != DELTA:
+    table_format, has_metadata = _checked_format(context, table, table_format)
+    file = None if has_metadata else _find_file(context, table)
+    if not has_metadata:
         check_plain(context, table, file)
     elif schema is not None:
         raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, whose log has the schema: read it "
-            "without .schema(...), and select columns"
+            f"{table.path!r} is a {table_format.title()} table at {table.ref!r}, whose metadata "
+            "has the schema: read it without .schema(...), and select columns"
         )
     spark, view = context.runners.session(), None
-    if table_format == DELTA:
+    if has_metadata:
         check_delta(spark)
     with missing_client():
-        if table_format == DELTA or (file is None and table_format == PARQUET and has_delta(spark)):
+        if has_metadata or (file is None and table_format == PARQUET and has_delta(spark)):
             view = _view(context, table, table_format, options, schema)
         if view is None:
             return _read_files(context, [table], table_format, options, schema)
@@ -105,11 +110,12 @@ def read_table(
 def view_table(
     context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
-    table_format = table_format or found_format(table)
-    check_supported(table_format)
-    if table_format not in (DELTA, PARQUET):
-        raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
-    if table_format == PARQUET:
+    table_format, has_metadata = _checked_format(context, table, table_format)
+    if not has_metadata and table_format != PARQUET:
+        raise InvalidInputError(
+            f"a view needs the format parquet, delta or iceberg, not {table_format}"
+        )
+    if not has_metadata:
         check_plain(context, table)
     view = _view(context, table, table_format, options)
     if view is None:
@@ -122,8 +128,19 @@ def view_table(
 
 
 def found_format(table: TableVersion) -> str:
-    """Return the format of a table: Delta if it has a log."""
-    return DELTA if has_log(table) else PARQUET
+    """Return the format that the metadata shows, or Parquet."""
+    if has_log(table):
+        return DELTA
+    return ICEBERG if is_iceberg(table.other, table.folder) else PARQUET
+
+
+def _checked_format(context: Context, table: TableVersion, name: str | None) -> tuple[str, bool]:
+    """Return the name of a format, and whether it has metadata that lists the files."""
+    name = name or found_format(table)
+    if name.lower() in context.table_formats:
+        return name.lower(), True
+    check_supported(name)
+    return name, False
 
 
 def _view(
@@ -133,8 +150,8 @@ def _view(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> View | None:
-    if table_format == DELTA:
-        return context.table_format.find_view(context, table, options)
+    if table_format in context.table_formats:
+        return context.table_formats[table_format].find_view(context, table, options)
     return find_parquet_view(context, table, options, schema)
 
 

@@ -15,8 +15,10 @@ from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
 from sparklake.verbs.tables.diff_sides import FolderPair, folder_sides
-from sparklake.verbs.tables.formats import check_no_log, has_log
+from sparklake.verbs.tables.formats import check_no_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
+from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.read import found_format
 from sparklake.verbs.tables.spark_places import handled_uri
 from sparklake.verbs.tables.version import table_prefix
 
@@ -34,6 +36,7 @@ class ComparedFormat(str, Enum):
     PARQUET = "parquet"
     ORC = "orc"
     DELTA = "delta"
+    ICEBERG = "iceberg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,8 @@ def diff_table(
 
 
 def _format(name: str) -> ComparedFormat:
-    check_supported(name)
+    if name.lower() != ComparedFormat.ICEBERG.value:
+        check_supported(name)
     try:
         return ComparedFormat(name)
     except ValueError as error:
@@ -159,30 +163,32 @@ def _format(name: str) -> ComparedFormat:
 
 
 def _detect_format(compared: FolderPair) -> ComparedFormat:
-    is_delta = [has_log(each) for each in compared.tables() if each.has_objects]
-    if len(set(is_delta)) > 1:
+    formats = {found_format(each) for each in compared.tables() if each.has_objects}
+    if len(formats) > 1:
         refs = " and ".join(map(repr, compared.refs))
         raise InvalidInputError(
-            f"{compared.folder!r} is a Delta table at only one of {refs}: to compare the files of "
-            "both, export them and compare the copies"
+            f"{compared.folder!r} is a {' and a '.join(map(str.title, sorted(formats)))} table at "
+            f"{refs}: to compare the files of both, export them and compare the copies"
         )
-    return ComparedFormat.DELTA if any(is_delta) else ComparedFormat.PARQUET
+    return ComparedFormat(next(iter(formats), PARQUET))
 
 
 def _sides(
     compared: FolderPair, kind: ComparedFormat, options: Mapping[str, Any]
 ) -> tuple[TableSide, TableSide]:
-    if kind is not ComparedFormat.DELTA:
+    if kind.value not in compared.context.table_formats:
         for table in compared.tables():
             check_no_other(table.other, compared.folder, table.ref)
             check_no_log(table)
         return folder_sides(compared)
     if options:
-        raise InvalidInputError(f"Delta tables accept no options, but {sorted(options)} were given")
+        raise InvalidInputError(
+            f"{kind.value.title()} tables accept no options, but {sorted(options)} were given"
+        )
     from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(compared.context.runners.session())
-    return compared.context.table_format.sides(compared)
+    return compared.context.table_formats[kind.value].sides(compared)
 
 
 @contextmanager

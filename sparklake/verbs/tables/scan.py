@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from sparklake.delta_log.table_files import data_files, partition_of, partition_value
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.formats import has_log
-from sparklake.verbs.tables.parquet_view import no_data_file
-from sparklake.verbs.tables.read import check_plain
+from sparklake.verbs.tables.parquet_view import PARQUET, no_data_file
+from sparklake.verbs.tables.read import check_plain, found_format
 from sparklake.verbs.tables.version import TableVersion, open_table
 
 if TYPE_CHECKING:
@@ -22,8 +21,9 @@ def plan_scan(context: Context, ref: str, path: str) -> Scan:
     The columns are those of the first Parquet file and the folders, or those of the Delta log.
     """
     table = open_table(context, ref, path)
-    if has_log(table):
-        return context.table_format.scan(table)
+    name = found_format(table)
+    if name != PARQUET:
+        return context.table_formats[name].scan(table)
     check_plain(context, table)
     return _scan_parquet(table)
 

@@ -256,7 +256,7 @@ def test_a_delta_table_is_read_as_nothing_else(
     main.write(rows, TABLE, mode="overwrite")
     assert repo.read("main", TABLE).count() == 4
     main.commit("files")
-    with pytest.raises(InvalidInputError, match="is a Delta table at only one of 'main~1' and"):
+    with pytest.raises(InvalidInputError, match="is a Delta and a Parquet table at 'main~1' and"):
         repo.diff_table("main~1", "main", TABLE, ["id"])
     # Nor is a partition of one a table of files.
     main.write(rows.withColumn("p", rows.id % 2), TABLE, "delta", "overwrite", ["p"])

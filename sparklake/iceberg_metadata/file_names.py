@@ -1,0 +1,81 @@
+"""File names in Iceberg tables: metadata versions, and paths below the location."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidInputError
+
+METADATA_FOLDER = "metadata/"
+
+CHANGED_METADATA = rf"(^|/){METADATA_FOLDER}[^/]*\.metadata\.json(\.gz)?$"
+"""The keys of which each commit to a table adds one."""
+
+_METADATA = re.compile(
+    r"(?:v(?P<plain>[0-9]{1,18})|(?P<numbered>[0-9]{1,18})-[^/]+)"
+    r"(?:\.gz)?\.metadata\.json(?:\.gz)?"
+)
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*")
+_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+
+
+def current_metadata(names: Iterable[str]) -> str | None:
+    """Return the metadata file with the highest version, or None without any.
+
+    `version-hint.text` does not matter: readers of a folder look for later versions, too.
+
+    Raises:
+        InvalidInputError: Several files have the highest version, or names of a catalog and of a
+            folder are mixed, so that versions cannot be compared.
+    """
+    versions: dict[int, list[str]] = {}
+    kinds = set[bool]()
+    for name in names:
+        match = _METADATA.fullmatch(name)
+        if match:
+            kinds.add(match["plain"] is None)
+            versions.setdefault(int(match["plain"] or match["numbered"]), []).append(name)
+    if not versions:
+        return None
+    latest = sorted(versions[max(versions)])
+    if len(latest) > 1 or len(kinds) > 1:
+        names = sorted(name for each in versions.values() for name in each)
+        candidates = latest if len(latest) > 1 else names
+        raise InvalidInputError(
+            f"its current metadata is ambiguous: {', '.join(candidates[:5])}. Remove all but one "
+            "from the ref: keep the one that the table's catalog references"
+        )
+    return latest[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The folder of a table as its metadata spells it."""
+
+    uri: str
+
+    def relative(self, path: str) -> str:
+        """Return a path below the table.
+
+        Raises:
+            InvalidInputError: The file is outside of the table's location.
+        """
+        folder, name = f"{_canonical(self.uri).rstrip('/')}/", _canonical(path)
+        relative = name.removeprefix(folder)
+        if relative == name or ".." in relative.split("/"):
+            raise InvalidInputError(
+                f"its file {path!r} is outside of its location {self.uri!r}, so the ref does not "
+                "contain it. Rewrite the table into one folder (rewrite_data_files, or a copy)"
+            )
+        return relative
+
+
+def _canonical(uri: str) -> str:
+    """Normalise the spelling of schemes and local paths."""
+    match = _SCHEME.match(uri)
+    if match is None:
+        return f"file:/{uri.lstrip('/')}"
+    scheme = match["scheme"].lower()
+    return f"{_ALIASES.get(scheme, scheme)}:/{uri[match.end() :]}"

@@ -1,0 +1,140 @@
+"""Manifest lists and manifests of the format versions 1 to 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.iceberg_metadata.avro import ById, decode_records
+
+T = TypeVar("T")
+_REQUIRED: Any = object()
+_EXISTING, _ADDED, _DELETED = 0, 1, 2
+_DELETES_MANIFEST = 1
+
+
+class Content(IntEnum):
+    """What the rows of a file are."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An entry of a manifest list. `length` is unknown in tables without manifest lists."""
+
+    path: str
+    length: int | None = None
+    spec_id: int = 0
+    has_deletes: bool = False
+    sequence_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A live data or delete file. Bounds are serialized values by field id.
+
+    A deletion vector is a slice of a Puffin file: `offset` and `length`.
+    """
+
+    content: Content
+    path: str
+    format: str
+    spec_id: int
+    partition: Sequence[Any]
+    sequence_number: int
+    records: int
+    size: int
+    lower: Mapping[int, bytes]
+    upper: Mapping[int, bytes]
+    nulls: Mapping[int, int]
+    target: str | None = None
+    offset: int | None = None
+    length: int | None = None
+
+    @property
+    def is_vector(self) -> bool:
+        return self.content is Content.POSITION_DELETES and self.format == "puffin"
+
+
+def manifests_in(body: bytes) -> Iterator[Manifest]:
+    """Parse a manifest list."""
+    for each in decode_records(body):
+        _check_plain(each, 519)
+        yield Manifest(
+            path=_value(each, 500, str),
+            length=_count(each, 501),
+            spec_id=_value(each, 502, int, 0),
+            has_deletes=_value(each, 517, int, 0) == _DELETES_MANIFEST,
+            sequence_number=_count(each, 515, 0),
+        )
+
+
+def live_files(body: bytes, manifest: Manifest) -> Iterator[TableFile]:
+    """Parse a manifest, without its deleted entries."""
+    for each in decode_records(body):
+        status = _value(each, 0, int)
+        if status not in (_EXISTING, _ADDED, _DELETED):
+            raise CorruptFileError(f"a manifest has an entry with the status {status}")
+        if status != _DELETED:
+            default = manifest.sequence_number if status == _ADDED else 0
+            sequence = _count(each, 3, default)
+            yield _table_file(_value(each, 2, dict), manifest, sequence)
+
+
+def _table_file(fields: ById, manifest: Manifest, sequence_number: int) -> TableFile:
+    _check_plain(fields, 131)
+    content = _value(fields, 134, int, int(Content.DATA))
+    if content not in set(Content) or (content != Content.DATA) != manifest.has_deletes:
+        raise CorruptFileError(f"a manifest has a file of the content {content}")
+    offset, length = _value(fields, 144, int, None), _value(fields, 145, int, None)
+    return TableFile(
+        content=Content(content),
+        path=_value(fields, 100, str),
+        format=_value(fields, 101, str).lower(),
+        spec_id=manifest.spec_id,
+        partition=tuple(_value(fields, 102, dict, {}).values()),
+        sequence_number=sequence_number,
+        records=_count(fields, 103),
+        size=_count(fields, 104),
+        lower=_by_column(fields, 125, bytes),
+        upper=_by_column(fields, 128, bytes),
+        nulls=_by_column(fields, 110, int),
+        target=_value(fields, 143, str, None),
+        offset=offset,
+        length=length,
+    )
+
+
+def _check_plain(fields: ById, key_metadata: int) -> None:
+    if fields.get(key_metadata) is not None:
+        raise InvalidInputError("it is encrypted, which sparklake does not support")
+
+
+def _value(fields: ById, number: int, kind: type[T], default: Any = _REQUIRED) -> Any:
+    value = fields.get(number)
+    if value is None and default is not _REQUIRED:
+        return default
+    if not isinstance(value, kind):
+        raise CorruptFileError(f"a manifest has no valid field {number}: {str(value)[:100]!r}")
+    return value
+
+
+def _count(fields: ById, number: int, default: Any = _REQUIRED) -> int:
+    value: int = _value(fields, number, int, default)
+    if not 0 <= value < 1 << 63:
+        raise CorruptFileError(f"a manifest has a negative field {number}: {value}")
+    return value
+
+
+def _by_column(fields: ById, number: int, kind: type[T]) -> Mapping[int, T]:
+    # An empty array of pairs is a list.
+    pairs = fields.get(number) or {}
+    if not isinstance(pairs, dict) or not all(isinstance(each, kind) for each in pairs.values()):
+        raise CorruptFileError(f"a manifest has no valid field {number}")
+    return pairs

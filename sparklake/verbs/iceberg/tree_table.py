@@ -1,0 +1,106 @@
+"""Iceberg tables in trees: the current metadata, and the live files of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    MissingFileError,
+    ObjectNotFoundError,
+)
+from sparklake.extras import missing_extras
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
+from sparklake.iceberg_metadata.live import LiveFile, LiveFiles, read_position_deletes
+from sparklake.iceberg_metadata.manifests import Manifest, TableFile, live_files, manifests_in
+from sparklake.iceberg_metadata.metadata import (
+    MAX_METADATA_BYTES,
+    Snapshot,
+    TableMetadata,
+    parse_metadata,
+)
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.tables.version import TableVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergTable:
+    """A table's snapshot at a ref. `name` is the path of its metadata file."""
+
+    table: TableVersion
+    name: str
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+
+    def live_files(self) -> list[LiveFile]:
+        files = LiveFiles.of(self._files())
+        deletes = ((each, self._position_deletes(each)) for each in files.position_deletes)
+        return list(files.with_deletes(deletes))
+
+    def path(self, uri: str) -> str:
+        """Return the repository path for a path in the metadata."""
+        return self.table.folder + self.metadata.folder.relative(uri)
+
+    def _files(self) -> Iterator[TableFile]:
+        for each in self._manifests():
+            yield from live_files(self._body(each.path, each.length), each)
+
+    def _manifests(self) -> Iterator[Manifest]:
+        if self.snapshot is None:
+            return
+        if self.snapshot.manifest_list is None:
+            yield from map(Manifest, self.snapshot.manifests)
+        else:
+            yield from manifests_in(self._body(self.snapshot.manifest_list))
+
+    def _position_deletes(self, file: TableFile) -> pa.Table:
+        return read_position_deletes(self._body(file.path, file.size), file)
+
+    def _body(self, uri: str, size: int | None = None) -> bytes:
+        return read_checked(self.table, self.path(uri), size)
+
+
+def open_iceberg(table: TableVersion, version: str | None = None) -> IcebergTable | None:
+    """Open a table's current snapshot, or one by id, branch or tag; None without metadata."""
+    folder = table.folder + METADATA_FOLDER
+    keys = table.objects.within(prefix_interval(key_prefix(folder)))
+    with describing(table):
+        name = current_metadata(each.path.removeprefix(folder) for each in keys)
+        if name is None:
+            return None
+        metadata = parse_metadata(read_checked(table, folder + name))
+        return IcebergTable(table, folder + name, metadata, metadata.snapshot(version))
+
+
+def read_checked(table: TableVersion, path: str, size: int | None = None) -> bytes:
+    """Return the content of a file that the metadata references with a size."""
+    try:
+        info = table.snapshot.stat(path)
+    except ObjectNotFoundError as error:
+        raise MissingFileError(f"{table.ref!r} has no object {path!r}: restore it") from error
+    if info.size > MAX_METADATA_BYTES:
+        raise InvalidInputError(f"its file {path!r} has more than {MAX_METADATA_BYTES:,} bytes")
+    if size is not None and info.size != size:
+        raise CorruptFileError(
+            f"{path!r} has {info.size:,} bytes, and the metadata expects {size:,}: restore it"
+        )
+    return read_body(info, table.ref)
+
+
+@contextmanager
+def describing(table: TableVersion) -> Iterator[None]:
+    """Add the table to errors about its metadata."""
+    try:
+        with missing_extras():
+            yield
+    except (CorruptFileError, InvalidInputError, MissingFileError) as error:
+        what = f"the Iceberg table {table.path!r} at {table.ref!r} cannot be read"
+        raise type(error)(f"{what}: {error}") from error
