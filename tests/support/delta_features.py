@@ -93,6 +93,7 @@ DELTA_FEATURES = {
         "identity columns",
         "identityColumns",
         columns=f"k BIGINT GENERATED ALWAYS AS IDENTITY, {_COLUMNS}",
+        on_spark_3=False,  # Its SQL has no words for them.
     ),
     "generated": Feature(
         "generated columns",
@@ -176,6 +177,7 @@ TOGETHER = Feature(
     ),
     later=("OPTIMIZE {t}",),
     values=", 0 AS new",
+    on_spark_3=False,
 )
 """The features that one table can have, for a quick test."""
 

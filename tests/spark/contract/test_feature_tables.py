@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLE = "tables/t"
-QUICK, SYSTEM = ["v2"], ["clone", "uniform"]
+QUICK, SYSTEM = ["v2"], ["together", "clone", "uniform"]
 """A table takes many seconds, so the others are for `make test-slow`."""
 
 
@@ -36,12 +36,9 @@ def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     "feature",
     [
-        pytest.param(TOGETHER, id="together", marks=pytest.mark.system),
-        *(
-            pytest.param(feature, id=name, marks=marks_of(name))
-            for name, feature in DELTA_FEATURES.items()
-            if feature.on_spark_3 or not IS_3
-        ),
+        pytest.param(feature, id=name, marks=marks_of(name))
+        for name, feature in {"together": TOGETHER, **DELTA_FEATURES}.items()
+        if feature.on_spark_3 or not IS_3
     ],
 )
 def test_what_users_do_with_a_table(
