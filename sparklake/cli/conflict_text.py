@@ -47,9 +47,13 @@ def print_rows(out: Output, rows: Sequence[Mapping[str, Any]]) -> None:
 def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> None:
     """Print the first rows in conflict as a table, and write all of them to a file."""
     if file is not None:
-        with Path(file).open("x", encoding="utf-8") as lines:
-            lines.writelines(json_line(each.asDict()) for each in rows.toLocalIterator())
-        out.note(f"the rows in conflict are in {file}")
+        try:
+            with Path(file).open("x", encoding="utf-8") as lines:
+                lines.writelines(json_line(each.asDict()) for each in rows.toLocalIterator())
+            out.note(f"the rows in conflict are in {file}")
+        except OSError as error:
+            why = error.strerror or error
+            out.note(f"cannot write the rows in conflict to {file}: {why}. Choose another file")
     if out.is_json:
         return
     first = [each.asDict() for each in rows.take(_SHOWN_ROWS + 1)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.running import Scene, failed, ok, said
+import sparklake
+from tests.cli.running import Scene, failed, ok, run, said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,3 +78,44 @@ def test_a_table_is_written(scene: Scene, tmp_path: Path, spark: SparkSession) -
     assert "is not a write mode" in failed(2, "write", *words, "--mode", "sometimes")
     wrong = failed(2, "write", *words, "--mode", "overwrite", "--partition-by", "no")
     assert f"Spark cannot write {target}: " in wrong
+
+
+@pytest.mark.spark
+def test_rows_in_conflict_are_saved(
+    scene: Scene, tmp_path: Path, spark: SparkSession, home: Path
+) -> None:
+    def save(name: str, values: str) -> None:
+        with sparklake.connect(home=home) as lake:
+            branch = lake.repository(scene.name).branch(name)
+            rows = spark.sql(f"SELECT * FROM VALUES {values} AS t(id, a)").coalesce(1)
+            branch.write(rows, "t", mode="overwrite")
+            branch.commit(values)
+
+    save("main", "(1, 1), (2, 2)")
+    dev, main, file = scene.branch("dev"), scene.uri("main"), tmp_path / "rows.jsonl"
+    save("dev", "(1, 3), (2, 2)")
+    save("main", "(1, 4), (2, 5)")
+    merge = "merge", dev, main, "--rule"
+    ran = run(*merge, "t/=rows(id, columns=true)", "--conflict-rows", str(file))
+    assert ran.code == 3
+    assert f"the rows in conflict are in {file}" in ran.err
+    (row,) = map(json.loads, file.read_text().splitlines())
+    assert row == {
+        "table": "t",
+        "key": '{"id":1}',
+        "column": "a",
+        "base": "1",
+        "source": "3",
+        "dest": "4",
+    }
+    assert (
+        f"conflict to {file}: File exists"
+        in run(*merge, "t/=rows(id)", "--conflict-rows", str(file)).err
+    )
+    wrong = run(*merge, "t/=rows(id, then=our)")
+    assert wrong.code == 2
+    assert "'our' is not a merge strategy" in wrong.err
+    ok(*merge, "t/=rows(id, then=theirs)")
+    with sparklake.connect(home=home) as lake:
+        merged = lake.repository(scene.name).read("main", "t").collect()
+    assert sorted(map(tuple, merged)) == [(1, 3), (2, 5)]

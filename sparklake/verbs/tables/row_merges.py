@@ -158,15 +158,19 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
             )
         return RowsResult(
             counts,
-            refusal=f"both sides changed {counts.conflicts:,} rows differently, such as "
+            refusal=f"both sides changed {_number(counts.conflicts, 'row')} differently, such as "
             f"{', '.join(_keys(merge, CONFLICT))}",
             conflicting_rows=merge.conflicts(),
         )
 
 
 def _invalid(merge: RowMerge, problem: str, count: int) -> str:
-    noun = "key" if count == 1 else "keys"
-    return f"{count:,} {noun} with {problem!r}, such as {', '.join(_keys(merge, problem))}"
+    keys = ", ".join(_keys(merge, problem))
+    return f"{_number(count, 'key')} with {problem!r}, such as {keys}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _keys(merge: RowMerge, outcome: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-
-ENGINE = "auto"
 
 T = "tables/t"
 RULES = {f"{T}/": rows("id")}
@@ -172,40 +170,103 @@ def test_keys_are_checked_by_name(
         repo.merge("dev", "main", rules={f"{T}/": "rows(id, name)"})
 
 
-TABLES: Mapping[str, Mapping[str, str]] = {
-    "vectors": {"delta.enableDeletionVectors": "true"},
-    "changes": {"delta.enableChangeDataFeed": "true"},
-}
+def numbered(repo: Repository) -> dict[int, int]:
+    """Return the row id of each key on main."""
+    table = repo.read("main", T).select("id", "_metadata.row_id")
+    return {row.id: row.row_id for row in table.collect()}
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("kind", TABLES)
-def test_features_and_later_verbs(
+@pytest.mark.timeout(900)  # on a machine that may be busy
+def test_mapped_columns_row_ids_timestamps_and_a_new_column(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    names = ("enableRowTracking", "enableInCommitTimestamps", "enableDeletionVectors")
+    properties = {**{f"delta.{each}": "true" for each in names}, "delta.columnMapping.mode": "name"}
+    dev, main = started(repo, frame(1, 2, 3, 4), **properties)
+    edit(
+        dev,
+        "ALTER TABLE {t} ADD COLUMN extra int",
+        "UPDATE {t} SET extra = 1 WHERE id = 1",
+        "DELETE FROM {t} WHERE id = 2",
+    )
+    edit(main, "UPDATE {t} SET v = 0 WHERE id = 1", "INSERT INTO {t} VALUES (9, 'ours', 9)")
+    ids = numbered(repo)
+    repo.merge("dev", "main", rules={f"{T}/": "rows(id, columns=true)"})
+    assert at(repo, "main") == [
+        (1, "name 1", 0, 1),
+        (3, "name 3", 30, None),
+        (4, "name 4", 40, None),
+        (9, "ours", 9, None),
+    ]
+    assert numbered(repo) == {key: each for key, each in ids.items() if key != 2}
+    times = [
+        json.loads(line)["commitInfo"]["inCommitTimestamp"]
+        for each in sorted(row.path for row in repo.objects("main", f"{T}/_delta_log/"))
+        if each.endswith(".json")
+        for line in repo.read_bytes("main", each).splitlines()
+        if b"commitInfo" in line
+    ]
+    assert times == sorted({*times})
+
+
+@pytest.mark.system
+def test_cherry_picked_rows(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    dev, main = started(repo, frame(1, 2))
+    edit(dev, "UPDATE {t} SET v = 5 WHERE id = 1")
+    edit(main, "UPDATE {t} SET name = 'ours' WHERE id = 1")
+    with pytest.raises(MergeConflictError, match="1 row differently"):
+        main.cherry_pick("dev", rules=RULES)
+    main.cherry_pick("dev", rules={f"{T}/": "rows(id, columns=true)"})
+    assert at(repo, "main") == [(1, "ours", 5), (2, "name 2", 20)]
+
+
+def diverged(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> tuple[Branch, Branch]:
+    """Change rows of a table with a change feed on two branches."""
+    names = ("enableChangeDataFeed", "enableDeletionVectors")
+    dev, main = started(repo, frame(*range(1, 7)), **{f"delta.{each}": "true" for each in names})
+    edit(dev, "UPDATE {t} SET v = 0 WHERE id = 1", "DELETE FROM {t} WHERE id IN (2, 6)")
+    edit(main, "UPDATE {t} SET name = 'ours' WHERE id = 3", "DELETE FROM {t} WHERE id = 6")
+    return dev, main
+
+
+@pytest.mark.system
+def test_the_change_feed_has_the_merged_rows(
     repo: Repository,
     frame: Callable[..., DataFrame],
     edit: Callable[..., None],
-    kind: str,
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    dev, main = started(repo, frame(*range(1, 7)), **TABLES[kind])
-    edit(dev, "UPDATE {t} SET v = 0 WHERE id = 1", "DELETE FROM {t} WHERE id IN (2, 6)")
-    edit(main, "UPDATE {t} SET name = 'ours' WHERE id = 3", "DELETE FROM {t} WHERE id = 6")
+    _, main = diverged(repo, frame, edit)
     before = at(repo, "main")
     merged = repo.merge("dev", "main", rules=RULES)
     result = [(1, "name 1", 0), (3, "ours", 30), (4, "name 4", 40), (5, "name 5", 50)]
     assert at(repo, "main") == result
-    if kind == "changes":
-        feed = repo.export("main", str(tmp_path / "exported"))
-        assert feed is not None
-        changes = spark.read.format("delta").option("readChangeFeed", "true")
-        last = changes.option("startingVersion", 3).load(f"{tmp_path}/exported/{T}").collect()
-        assert sorted((each.id, each["_change_type"]) for each in last) == [
-            (1, "update_postimage"),
-            (1, "update_preimage"),
-            (2, "delete"),
-        ]
-    # Again in both directions, with new changes to the same rows.
+    feed = repo.export("main", str(tmp_path / "exported"))
+    assert feed is not None
+    changes = spark.read.format("delta").option("readChangeFeed", "true")
+    last = changes.option("startingVersion", 3).load(f"{tmp_path}/exported/{T}").collect()
+    assert sorted((each.id, each["_change_type"]) for each in last) == [
+        (1, "update_postimage"),
+        (1, "update_preimage"),
+        (2, "delete"),
+    ]
+    main.revert(merged.id, parent_number=1, rules=RULES)
+    assert at(repo, "main") == before
+
+
+@pytest.mark.exhaustive
+def test_later_merges_in_both_directions(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    dev, main = diverged(repo, frame, edit)
+    before = at(repo, "main")
+    merged = repo.merge("dev", "main", rules=RULES)
     edit(dev, "UPDATE {t} SET v = 1 WHERE id = 4")
     edit(main, "UPDATE {t} SET v = 2 WHERE id = 5")
     repo.merge("main", "dev", rules=RULES)

@@ -144,7 +144,7 @@ def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(*row, row[0]) for row in BASE], f"{SCHEMA}, new int")
     write(repo, "main", [*BASE[:3], (4, 5, "y")])
-    with pytest.raises(MergeConflictError, match="1 rows"):
+    with pytest.raises(MergeConflictError, match="1 row differently"):
         repo.merge("dev", "main", rules={TABLE: "rows(id)"})
     repo.merge("dev", "main", rules={TABLE: "rows(id, columns=true)"})
     found = repo.read("main", TABLE).select("id", "a", "day", "new").collect()
