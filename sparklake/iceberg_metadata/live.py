@@ -116,7 +116,7 @@ def read_position_deletes(body: bytes, file: TableFile) -> pa.Table:
             rows = parquet.read(columns=[_PATH, _POSITION])
         schema = pa.schema({_PATH: pa.string(), _POSITION: pa.int64()})
         pairs = rows.select([_PATH, _POSITION]).cast(schema)
-    except (pa.ArrowException, KeyError, OSError) as error:
+    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
         raise CorruptFileError(f"{file.path} is not a position delete file: {error}") from error
     if pairs.num_rows != file.records or any(each.null_count for each in pairs.columns):
         raise CorruptFileError(f"{file.path} does not have the rows that its manifest lists")

@@ -15,10 +15,11 @@ from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.iceberg_metadata.delta_columns import DeltaColumns
 from sparklake.iceberg_metadata.live import LiveFile, vector_bytes
+from sparklake.iceberg_metadata.manifests import TableFile
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.vectors.bitmaps import positions
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.iceberg.tree_table import IcebergTable, describing, open_iceberg
+from sparklake.verbs.iceberg.tree_table import IcebergTable, check_size, describing, open_iceberg
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import VERSION_AS_OF
 from sparklake.verbs.tables.other_formats import ICEBERG
@@ -124,7 +125,7 @@ def _adds(
     files: Sequence[LiveFile],
     vectors: Sequence[Mapping[str, Any] | None],
 ) -> Iterator[dict[str, Any]]:
-    paths = _paths(iceberg, [each.file.path for each in files])
+    paths = _paths(iceberg, [each.file for each in files])
     for each, path, vector in zip(files, paths, vectors, strict=True):
         add = {
             "path": path,
@@ -147,10 +148,9 @@ def _vectors(
     """
     nothing = positions()
     own, bodies = new_vectors([nothing if each.rows is None else each.rows for each in files])
-    puffins = [each.vector.path for each in files if each.vector is not None]
     # One Puffin file has the vectors of many data files.
-    puffins = sorted(set(puffins))
-    places = dict(zip(puffins, _paths(iceberg, puffins), strict=True))
+    puffins = {each.vector.path: each.vector for each in files if each.vector is not None}
+    places = dict(zip(puffins, _paths(iceberg, [*puffins.values()]), strict=True))
     descriptors = list[Mapping[str, Any] | None]()
     for each, descriptor in zip(files, own, strict=True):
         vector = each.vector
@@ -166,16 +166,17 @@ def _vectors(
     return descriptors, bodies
 
 
-def _paths(iceberg: IcebergTable, uris: Sequence[str]) -> list[str]:
+def _paths(iceberg: IcebergTable, files: Sequence[TableFile]) -> list[str]:
     """Return file addresses for a log, each with a unique spelling."""
-    if not uris:
+    if not files:
         return []
     table = iceberg.table
-    rows = table.snapshot.lookup([iceberg.path(each) for each in uris])
+    rows = table.snapshot.lookup([iceberg.path(each.path) for each in files])
     names, addresses = (rows.column(each).combine_chunks() for each in ("path", "address"))
-    for path, address in zip(names.to_pylist(), addresses.to_pylist(), strict=True):
-        if address is None:
+    for file, path, size in zip(files, names.to_pylist(), rows["size"].to_pylist(), strict=True):
+        if size is None:
             raise MissingFileError(f"{table.ref!r} has no object {path!r}: restore it")
+        check_size(path, size, file.size)
     places = spark_uris(addresses)
     unique = unlike(places, names, repeated([hashes(places)]))
     return list(unique.to_pylist())

@@ -88,11 +88,16 @@ def read_checked(table: TableVersion, path: str, size: int | None = None) -> byt
         raise MissingFileError(f"{table.ref!r} has no object {path!r}: restore it") from error
     if info.size > MAX_METADATA_BYTES:
         raise InvalidInputError(f"its file {path!r} has more than {MAX_METADATA_BYTES:,} bytes")
-    if size is not None and info.size != size:
-        raise CorruptFileError(
-            f"{path!r} has {info.size:,} bytes, and the metadata expects {size:,}: restore it"
-        )
+    if size is not None:
+        check_size(path, info.size, size)
     return read_body(info, table.ref)
+
+
+def check_size(path: str, size: int, expected: int) -> None:
+    if size != expected:
+        raise CorruptFileError(
+            f"{path!r} has {size:,} bytes, and the metadata expects {expected:,}: restore it"
+        )
 
 
 @contextmanager
