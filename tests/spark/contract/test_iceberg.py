@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from tests.support.iceberg import HandTable
 
 if TYPE_CHECKING:
@@ -154,8 +154,4 @@ def test_what_is_refused(repo: Repository, spark: SparkSession, tmp_path: Path) 
     table.write(**{"format-version": 9})
     take(repo, table.folder)
     with pytest.raises(InvalidInputError, match=r"'tables/t' at 'main' .* format version 9"):
-        repo.read("main", TABLE)
-    main.restore("main~1", [f"{TABLE}/"])
-    main.delete(f"{TABLE}/data/a")
-    with pytest.raises(MissingFileError, match=r"cannot be read: .* no object 'tables/t/data/a'"):
         repo.read("main", TABLE)
