@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.running import Scene, failed, ok, said
+from tests.cli.running import Scene, failed, ok, run, said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,9 @@ def test_rows_of_tables(scene: Scene, spark: SparkSession) -> None:
     rows = [{"id": each, "a b": "é", "id_2": each, "n": None} for each in range(2)]
     assert said("sql", query, "--limit", "2") == rows
     assert ok("sql", query).splitlines()[1].split() == ["0", "é", "0", "null"]
-    assert "[UNRESOLVED_COLUMN" in failed(2, "sql", f"SELECT x FROM {catalog(scene)}.main.t")
+    # PySpark 4 also logs the error, to stderr.
+    wrong = run("--output", "json", "sql", f"SELECT x FROM {catalog(scene)}.main.t")
+    assert (wrong.code, "[UNRESOLVED_COLUMN" in wrong.json["error"]) == (2, True)
 
 
 def catalog(scene: Scene) -> str:
