@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from sparklake.verbs.base.runner import runs_verbs, verb
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
@@ -34,7 +36,21 @@ if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
     from sparklake.verbs.objects.restore import RestoreResult
     from sparklake.verbs.objects.upload import FolderUpload
+    from sparklake.verbs.tables.stream_writes import OpenBranch
     from sparklake.verbs.tables.write_request import TableWrite
+
+
+@contextmanager
+def _same_branch(branch: Branch, _: SparkSession) -> Iterator[Branch]:
+    yield branch
+
+
+@contextmanager
+def _open_branch(
+    opener: Callable[..., Any], repository: str, name: str, spark: SparkSession
+) -> Iterator[Branch]:
+    with opener(spark=spark) as lake:
+        yield lake.repository(repository).branch(name)
 
 
 @runs_verbs
@@ -370,6 +386,61 @@ class Branch:
         if request.is_delta:
             return write_delta(self._context, rows, request)
         return write_table(self._context, rows, request)
+
+    def write_stream(
+        self,
+        rows: DataFrame,
+        path: str,
+        checkpoint: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        output_mode: str = "append",
+        partition_by: Sequence[str] = (),
+        trigger: Mapping[str, Any] | None = None,
+        every: int = 1,
+        query_name: str | None = None,
+        schema_check: bool = True,
+        **options: Any,
+    ) -> StreamingQuery:
+        """Start a query that writes the micro-batches of a stream, each exactly once.
+
+        Every `every`-th micro-batch ends with a commit of the table's staged changes, which has the
+        query, the batch and the offsets in its metadata. `trigger` has the arguments of Spark's
+        trigger, such as `{"availableNow": True}`. In the output mode complete, each micro-batch
+        replaces the table. Keep the lake open while the query runs. Spark's StreamingQuery raises
+        the errors of `write` and `commit`.
+        """
+        from sparklake.verbs.tables.stream_writes import start_stream, stream_write
+
+        write = stream_write(
+            rows=rows,
+            path=path,
+            checkpoint=checkpoint,
+            table_format=format,
+            output_mode=output_mode,
+            every=every,
+            partition_by=partition_by,
+            options=options,
+            schema_check=schema_check,
+        )
+        return start_stream(
+            context=self._context,
+            branch=self.name,
+            rows=rows,
+            write=write,
+            open_branch=self._opened_by_queries(),
+            output_mode=output_mode,
+            trigger=trigger,
+            query_name=query_name,
+        )
+
+    def _opened_by_queries(self) -> OpenBranch:
+        from pyspark.sql.utils import is_remote
+
+        remote_opener = self._context.remote_opener
+        if remote_opener is None or not is_remote():
+            return partial(_same_branch, self)
+        # Spark Connect runs functions for micro-batches in a process on its server.
+        return partial(_open_branch, remote_opener(), self._context.info.name, self.name)
 
     @contextmanager
     def edit_delta(

@@ -24,7 +24,12 @@ from sparklake.config import (
 )
 from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
-from sparklake.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    MissingDependencyError,
+    RepositoryNotFoundError,
+)
 from sparklake.extras import missing_extras
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
@@ -33,6 +38,7 @@ from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.graveler.refs.names import suggestion, validate_branch_name, validate_repository_name
 from sparklake.repository import Repository
 from sparklake.rows.settings import Workspace
+from sparklake.session import is_spark_3
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store, use_timeouts
 from sparklake.verbs.base.commit_graph import CommitGraph
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
 
     from sparklake.dataframes import LakeReader, LakeWriter
     from sparklake.sql.session import SqlSession
+    from sparklake.streams import LakeStreamWriter
 
 
 _LOG = logging.getLogger("sparklake.cache")
@@ -101,7 +108,9 @@ def connect_running(home: str | Path | None = None, dsn: str | None = None) -> L
     return Lake(ref_store, runners, settings.committer, cache=settings.cache)
 
 
-def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
+def _connect_beside(
+    own_home: str, own_dsn: str | None, home: str | None = None, spark: SparkSession | None = None
+) -> Lake:
     """Open a lake in a Spark process, which receives no passwords.
 
     The password is taken from this process's settings, or by libpq.
@@ -109,10 +118,10 @@ def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None)
     from sparklake.stores.postgres.connections import public_dsn
 
     if home is not None:
-        return connect(home=home, engine=Engine.LOCAL)
+        return connect(home=home, spark=spark, engine=Engine.LOCAL)
     here = load_settings(own_home).dsn
     dsn = here if here and own_dsn and public_dsn(here) == own_dsn else own_dsn
-    return connect(home=own_home, dsn=dsn, engine=Engine.LOCAL)
+    return connect(home=own_home, dsn=dsn, spark=spark, engine=Engine.LOCAL)
 
 
 @runs_verbs
@@ -197,6 +206,36 @@ class Lake:
 
         opener = self.remote_opener()
         register_formats(spark or self._runners.session(), opener)
+
+    def read_stream(
+        self, uri: str, from_ref: str | None = None, skip_changes: bool = False
+    ) -> DataFrame:
+        """Return a stream of the rows that new commits add to a Parquet or Delta table.
+
+        It starts with all rows of the branch's head, or after the commit of `from_ref`. Commits
+        that change or remove rows end the query, unless `skip_changes` leaves them out. Requires
+        Spark 4. Raises MissingDependencyError on Spark 3.5.
+        """
+        if is_spark_3():
+            raise MissingDependencyError(
+                "lake.read_stream requires Spark 4. On Spark 3.5, read the rows that changed since "
+                "the commit of the last run with repo.diff_table(LAST, NOW, path)"
+            )
+        self.register()
+        reader = self._runners.session().readStream.format("lakefs")
+        if from_ref is not None:
+            reader = reader.option("fromRef", from_ref)
+        return reader.option("skipChanges", str(skip_changes).lower()).load(uri)
+
+    def write_stream(self, rows: DataFrame) -> LakeStreamWriter:
+        """Return a writer of a stream to a table on a branch, in the shape of `rows.writeStream`.
+
+        The option `checkpointLocation` is required, and `commitEvery` sets the number of
+        micro-batches for each commit.
+        """
+        from sparklake.streams import LakeStreamWriter
+
+        return LakeStreamWriter(self.repository, rows)
 
     def remote_opener(self) -> Callable[..., Lake]:
         """Return a function without secrets that opens this lake in another process."""
@@ -342,6 +381,7 @@ class Lake:
             move_guard=HookGuard(self._hooks),
             table_formats={each.name: each for each in (DeltaFormat(), IcebergFormat())},
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
+            remote_opener=self.remote_opener,
         )
         return Repository(context)
 

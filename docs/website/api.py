@@ -26,6 +26,7 @@ MODULES = {
 RETURNED = (
     "sparklake.dataframes.LakeReader",
     "sparklake.dataframes.LakeWriter",
+    "sparklake.streams.LakeStreamWriter",
     "sparklake.engine.explanation.Explanation",
     "sparklake.verbs.diffs.differences.Differences",
     "sparklake.verbs.refs.settings.LiveSettings",

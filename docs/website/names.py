@@ -22,6 +22,7 @@ from sparklake import documents, errors
 from sparklake.cli.app import app
 from sparklake.graveler import commits
 from sparklake.verbs.merges import replay
+from sparklake.verbs.tables import stream_writes
 
 PAGE = ROOT / "docs" / "reference" / "names.md"
 
@@ -35,7 +36,7 @@ Programs can depend on these names: [releases](../releases.md) has the deprecati
 
 def names_page() -> str:
     """Return the page of all stable names."""
-    texts = {**vars(commits), **vars(replay)}
+    texts = {**vars(commits), **vars(replay), **vars(stream_writes)}
     keys = [text for name, text in texts.items() if name.endswith("_METADATA_KEY")]
     sections = {
         "Python": _table("name", "parameters, fields or values", _python()),

@@ -17,6 +17,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -60,6 +62,8 @@ class TableVerbs:
     begin_write: Callable[..., StartedWrite]
     stage_write: Callable[[Any, StartedWrite, pa.Table], object]
     abandon_write: Callable[[Any, str], object]
+    head: Callable[[Any, str], str]
+    new_files: Callable[..., Sequence[ScanFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +109,29 @@ class LakefsSource(DataSource):
         return "lakefs"
 
     def schema(self) -> StructType:
-        return self._scan().schema
+        # Spark also asks for the schema of a stream.
+        return self._scan("fromRef", "skipChanges").schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         scan = self._scan()
         schema = checked(replace(scan, schema=nullable(schema)), "the given schema").schema
         return (_FilteringReader if self.pushes_filters else LakefsReader)(scan, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's)
+        from sparklake.frames.lakefs_stream import FROM_REF, SKIP_CHANGES, LakefsStreamReader
+
+        target = self.target(FROM_REF, SKIP_CHANGES)
+        skips = self.options.get(SKIP_CHANGES, "false").lower()
+        if skips not in ("true", "false"):
+            raise InvalidInputError(f"{SKIP_CHANGES} must be true or false, not {skips!r}")
+        check_types(schema, "the stream")
+        return LakefsStreamReader(target, schema, self.options.get(FROM_REF), skips=skips == "true")
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  (Spark's)
+        raise InvalidInputError(
+            "the format lakefs does not write streams, because Spark does not tell it which query "
+            'writes: use lake.write_stream(rows).start("lakefs://...") or branch.write_stream'
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> LakefsWriter:
         target = self.target()
@@ -145,8 +166,8 @@ class LakefsSource(DataSource):
             home=self.options.get("home"),
         )
 
-    def _scan(self) -> Scan:
-        target = self.target()
+    def _scan(self, *names: str) -> Scan:
+        target = self.target(*names)
         with target.context() as context:
             return self.verbs.scan(context, target.ref, target.path)
 

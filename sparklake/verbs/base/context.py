@@ -76,6 +76,8 @@ class Context:
     versions: tuple[MetaRangeId, ...] = ()
     once_terms: OnceSettings = DEFAULT_ONCE
     once: OnceRun | None = None
+    remote_opener: Callable[[], Callable[..., Any]] | None = None
+    """Returns a function without secrets that opens the lake in another process."""
 
     @property
     def workspace(self) -> Workspace:

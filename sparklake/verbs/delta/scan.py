@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import TableVersion
 
 if TYPE_CHECKING:
-    from sparklake.frames.tables.parquet_scan import Scan
+    from sparklake.frames.tables.parquet_scan import Scan, ScanFile
 
 _READABLE = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """The reader features that a scan supports. Column mapping is supported if it is off."""
@@ -38,14 +38,23 @@ def scan_delta(table: TableVersion) -> Scan:
 
     what = f"the Delta table {table.path!r} at {table.ref!r}"
     protocol, metadata, adds = _read_log(table)
-    _check_readable(protocol, metadata, what, scans.INSTEAD)
-    names = [fields["path"] for fields in adds]
+    check_readable(protocol, metadata, what, scans.INSTEAD)
+    files = scan_files(table, adds)
+    schema = nullable(StructType.fromJson(json.loads(metadata["schemaString"])))
+    return scans.checked(scans.Scan(schema, metadata.get("partitionColumns") or [], files), what)
+
+
+def scan_files(table: TableVersion, adds: Sequence[dict[str, Any]]) -> list[ScanFile]:
+    """Return the files of `add` actions, whose paths become addresses."""
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.parquet_scan import ScanFile
+
+    names, files = [fields["path"] for fields in adds], []
     _place(table, adds)
-    files = []
     for name, fields in zip(names, adds, strict=True):
         vector = fields.get("deletionVector")
         place = vector_place(vector) if vector else None
-        file = scans.ScanFile(
+        file = ScanFile(
             path=name_of(name),
             address=canonical_path(fields["path"]),
             size=fields["size"],
@@ -54,8 +63,7 @@ def scan_delta(table: TableVersion) -> Scan:
             vector_address=place.path if place else "",
         )
         files.append(file)
-    schema = nullable(StructType.fromJson(json.loads(metadata["schemaString"])))
-    return scans.checked(scans.Scan(schema, metadata.get("partitionColumns") or [], files), what)
+    return files
 
 
 def _read_log(table: TableVersion) -> tuple[Fields, Fields, list[dict[str, Any]]]:
@@ -85,7 +93,7 @@ def _read_log(table: TableVersion) -> tuple[Fields, Fields, list[dict[str, Any]]
     return state["protocol"], state["metaData"], [*live.values()]
 
 
-def _check_readable(protocol: Fields, metadata: Fields, what: str, instead: str) -> None:
+def check_readable(protocol: Fields, metadata: Fields, what: str, instead: str) -> None:
     check_ordered_by_log(protocol, what)
     version = protocol.get("minReaderVersion", 1)
     mode = (metadata.get("configuration") or {}).get(_MODE, "none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
@@ -16,7 +16,8 @@ from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
 
 if TYPE_CHECKING:
-    from sparklake.frames.tables.parquet_scan import Scan
+    from sparklake.frames.tables.parquet_scan import Scan, ScanFile
+    from sparklake.verbs.tables.stream_reads import TableChange
 
 VERSION_AS_OF = "versionAsOf"
 
@@ -36,6 +37,9 @@ class TableFormat(Protocol):
 
     def scan(self, table: TableVersion) -> Scan:
         """Return the columns and the valid files of a table version."""
+
+    def new_files(self, change: TableChange, *, skips: bool) -> Iterable[ScanFile]:
+        """Return the files with rows that a commit adds. With `skips`, ignore other changes."""
 
 
 def has_log(table: TableVersion) -> bool:

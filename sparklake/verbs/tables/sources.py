@@ -11,6 +11,7 @@ from sparklake.rows.objects import OBJECT_DDL
 from sparklake.verbs.history.log_rows import LOG_DDL
 from sparklake.verbs.tables.scan import plan_scan
 from sparklake.verbs.tables.source_write import begin_write, stage_write
+from sparklake.verbs.tables.stream_reads import head_id, plan_new_files
 from sparklake.verbs.tables.written import abandon_write
 
 if TYPE_CHECKING:
@@ -34,7 +35,14 @@ def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None
     register_sources(spark, open_lake, FORMATS)
     attributes = {
         "opener": staticmethod(open_lake),
-        "verbs": TableVerbs(plan_scan, begin_write, stage_write, abandon_write),
+        "verbs": TableVerbs(
+            scan=plan_scan,
+            begin_write=begin_write,
+            stage_write=stage_write,
+            abandon_write=abandon_write,
+            head=head_id,
+            new_files=plan_new_files,
+        ),
         "pushes_filters": spark.conf.get(_PUSHDOWN, "false") == "true",
     }
     spark.dataSource.register(type("LakefsSource", (LakefsSource,), attributes))

@@ -128,12 +128,17 @@ def register_write(context: Context, branch: str) -> Write:
     return context.refs.writes.begin(name, f"{DATA_FOLDER}{name}", branch, context.committer)
 
 
+def run_prefix(key: str) -> str:
+    """Return the prefix of the ids of all writes with an idempotency key."""
+    return sha256(key.encode()).hexdigest()[:_RUN_LETTERS]
+
+
 def _abandon_earlier(context: Context, run: OnceRun) -> str:
     """Abandon the open writes of earlier runs with an idempotency key; return their id prefix.
 
     The key's queue slot is held: earlier runs died or lost the slot, and must not stage anything.
     """
-    prefix = sha256(run.key.encode()).hexdigest()[:_RUN_LETTERS]
+    prefix = run_prefix(run.key)
     open_ids = [each.id for each in context.refs.writes.list() if each.state is WriteState.OPEN]
     earlier = [each for each in open_ids if each.startswith(prefix)]
     if earlier:

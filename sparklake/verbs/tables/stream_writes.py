@@ -1,0 +1,273 @@
+"""Streams into tables: micro-batches are staged exactly once, and committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidInputError, RaceLostError
+from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.uri import SCHEME
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.history.log import CLOCKS_DIFFER, LogOptions, log
+from sparklake.verbs.tables.version import open_table, table_prefix
+from sparklake.verbs.tables.write import check_no_other_table, open_table_to_write
+from sparklake.verbs.tables.write_request import DELTA, write_request
+from sparklake.verbs.tables.written import run_prefix
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+QUERY_METADATA_KEY, EPOCH_METADATA_KEY, OFFSETS_METADATA_KEY = (
+    "stream-query",
+    "stream-epoch",
+    "stream-offsets",
+)
+"""The keys of a commit's metadata. The offsets are those of the sources after the batch."""
+
+_MODES = {"append": "append", "complete": "overwrite"}
+"""The mode of a write for each output mode of a stream."""
+
+_MAX_OFFSETS_BYTES = 32 * 1024
+_MAX_ATTEMPTS = 10
+
+OpenBranch = Callable[["SparkSession"], AbstractContextManager[Any]]
+"""A function from the session of a micro-batch to an open branch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWrite:
+    """The settings of a stream into a table. Every `every`-th epoch ends with a commit."""
+
+    path: str
+    checkpoint: str
+    format: str
+    mode: str
+    every: int
+    partition_by: tuple[str, ...]
+    schema_check: bool
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A micro-batch: its query, its number, the offsets after it, and its earliest start."""
+
+    query: str
+    number: int
+    offsets: str
+    since: datetime | None
+
+    @property
+    def key(self) -> str:
+        return f"stream/{self.query}/{self.number}"
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        labels = {
+            QUERY_METADATA_KEY: self.query,
+            EPOCH_METADATA_KEY: str(self.number),
+            OFFSETS_METADATA_KEY: self.offsets,
+        }
+        return {name: text for name, text in labels.items() if text}
+
+
+def start_stream(
+    context: Context,
+    branch: str,
+    rows: DataFrame,
+    write: StreamWrite,
+    open_branch: OpenBranch,
+    output_mode: str,
+    trigger: Mapping[str, Any] | None,
+    query_name: str | None,
+) -> StreamingQuery:
+    """Start the query, after the checks that need no rows."""
+    request = write_request(
+        rows=rows,
+        branch=branch,
+        path=write.path,
+        table_format=write.format,
+        mode=write.mode,
+        partition_by=write.partition_by,
+        options=write.options,
+    )
+    check_no_other_table(request, open_table_to_write(context, request))
+    writer = rows.writeStream.foreachBatch(EpochWriter(open_branch, write).run)
+    writer = writer.outputMode(output_mode).option("checkpointLocation", write.checkpoint)
+    writer = writer.queryName(query_name) if query_name else writer
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def stream_write(
+    rows: DataFrame,
+    path: str,
+    checkpoint: str,
+    table_format: str,
+    output_mode: str,
+    every: int,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    schema_check: bool,
+) -> StreamWrite:
+    if not getattr(rows, "isStreaming", False):
+        raise InvalidInputError(
+            "write_stream needs a DataFrame of spark.readStream or lake.read_stream: write other "
+            "rows with branch.write or lake.write"
+        )
+    mode = _MODES.get(output_mode.lower())
+    if mode is None:
+        raise InvalidInputError(
+            f"the output mode {output_mode!r} is not supported: choose append or complete. For "
+            "updates of rows, run MERGE in branch.edit_delta(path, once=...), in a function for "
+            "foreachBatch"
+        )
+    if every < 1:
+        raise InvalidInputError(f"every must be 1 or more batches, not {every}")
+    if not checkpoint or checkpoint.startswith(SCHEME):
+        raise InvalidInputError(
+            f"{checkpoint!r} cannot be a checkpoint: choose a folder outside of the lake, which "
+            "Spark can write to and which survives restarts"
+        )
+    if isinstance(partition_by, str):
+        partition_by = (partition_by,)
+    own = {"once", "txnappid", "txnversion"} & {*map(str.lower, options)}
+    if own:
+        raise InvalidInputError(
+            f"a stream cannot have the option {min(own)!r}: its batches have keys of their own"
+        )
+    return StreamWrite(
+        path=path,
+        checkpoint=checkpoint.rstrip("/"),
+        format=table_format.lower(),
+        mode=mode,
+        every=every,
+        partition_by=tuple(partition_by),
+        schema_check=schema_check,
+        options=dict(options),
+    )
+
+
+# --- micro-batches --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class EpochWriter:
+    """Writes the micro-batches of a query, each exactly once.
+
+    Spark repeats at most the last epoch, after a restart. It took effect if a commit of the query
+    has it or a later one, if its idempotency key is recorded, or if the table has files of its
+    write. Delta's own log decides for Delta tables. None of this is needed for the next epochs.
+    """
+
+    open_branch: OpenBranch
+    write: StreamWrite
+    _query: str = ""
+    _is_fresh: bool = field(default=False)
+
+    def run(self, rows: DataFrame, number: int) -> None:
+        spark = rows.sparkSession
+        epoch = self._epoch(spark, number)
+        with self.open_branch(spark) as branch:
+            _retried(lambda: self._take(branch, rows, epoch))
+        self._is_fresh = True
+
+    def _epoch(self, spark: SparkSession, number: int) -> Epoch:
+        if not self._query:
+            self._query = json.loads(_text(spark, f"{self.write.checkpoint}/metadata"))["id"]
+        # The first line is the version, the second one has settings of the session.
+        log = _text(spark, f"{self.write.checkpoint}/offsets/{number}").splitlines()
+        offsets = "\n".join(log[2:])
+        if len(offsets.encode()) > _MAX_OFFSETS_BYTES:
+            offsets = f"{len(log) - 2} sources, in the checkpoint only: they are too long"
+        return Epoch(self._query, number, offsets, _started(log))
+
+    def _take(self, branch: Any, rows: DataFrame, epoch: Epoch) -> None:
+        write, context = self.write, branch._context
+        if not self._is_fresh and _is_committed(context, branch.name, write.path, epoch):
+            return
+        once = f"{epoch.key}/write"
+        if self._is_fresh or not self._is_staged(context, branch.name, once):
+            options = dict(write.options)
+            if write.format == DELTA:
+                options |= {"txnAppId": f"sparklake/{epoch.query}", "txnVersion": epoch.number}
+            branch.write(
+                rows,
+                write.path,
+                format=write.format,
+                mode=write.mode,
+                partition_by=write.partition_by,
+                schema_check=write.schema_check,
+                once=once,
+                **options,
+            )
+        if (epoch.number + 1) % write.every == 0:
+            branch.commit(
+                f"write batch {epoch.number} of a stream to {write.path}",
+                metadata=epoch.metadata,
+                paths=[table_prefix(write.path)],
+                if_needed=True,
+                once=f"{epoch.key}/commit",
+            )
+
+    def _is_staged(self, context: Context, branch: str, once: str) -> bool:
+        """Return whether the write took effect, or Delta decides it."""
+        if context.refs.once_keys.find(once) is not None:
+            return True
+        if self.write.format == DELTA:
+            return False
+        place = f"{DATA_FOLDER}{run_prefix(once)}"
+        batches = open_table(context, branch, self.write.path).objects.batches()
+        # Addresses outlive keys, also of files that others committed.
+        return any(pc.any(_is_below(each, place)).as_py() for each in batches)
+
+
+def _is_below(batch: Any, place: str) -> Any:
+    return pc.match_substring(batch.column("address"), place)
+
+
+def _is_committed(context: Context, branch: str, path: str, epoch: Epoch) -> bool:
+    """Return whether a commit of the query on the branch has this epoch or a later one."""
+    options = LogOptions(prefix=table_prefix(path), since=epoch.since)
+    commits = (each.metadata for each in log(context, branch, options))
+    numbers = (
+        each[EPOCH_METADATA_KEY] for each in commits if each.get(QUERY_METADATA_KEY) == epoch.query
+    )
+    return int(next(numbers, "-1")) >= epoch.number
+
+
+def _retried(take: Callable[[], None]) -> None:
+    # Lazy import: only streams in progress need it.
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+    from tenacity import wait_random_exponential as wait
+
+    Retrying(
+        retry=retry_if_exception_type(RaceLostError),
+        stop=stop_after_attempt(_MAX_ATTEMPTS),
+        wait=wait(multiplier=0.1, max=10),
+        reraise=True,
+    )(take)
+
+
+def _text(spark: SparkSession, uri: str) -> str:
+    """Return a file of a checkpoint. Spark reads it: only Spark may have access."""
+    row = spark.read.text(uri, wholetext=True).first()
+    return "" if row is None else str(row[0])
+
+
+def _started(log: Sequence[str]) -> datetime | None:
+    """Return a time before all commits of an epoch, by the checkpoint's clock."""
+    try:
+        started = json.loads(log[1])["batchTimestampMs"] / 1000
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+    moment = datetime.fromtimestamp(started, timezone.utc)
+    return moment - timedelta(seconds=CLOCKS_DIFFER) if started else None
