@@ -1,0 +1,1 @@
+"""Kills of streams into tables."""
