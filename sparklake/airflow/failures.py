@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 from sparklake import errors
+from sparklake.airflow.versions import AirflowException, AirflowFailException
 from sparklake.errors import InterruptError, LostResultError, RaceLostError, SparklakeError
 
 _RETRIED_ERRORS = (SparklakeError, RaceLostError, LostResultError, InterruptError)

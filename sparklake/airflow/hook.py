@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseHook
-from airflow.sdk.log import mask_secret
-
 from sparklake.airflow.names import CONNECTION_TYPE, DEFAULT_CONNECTION, FIELDS, HOME
+from sparklake.airflow.versions import BaseHook, mask_secret
 from sparklake.choices import Engine
 from sparklake.errors import InvalidInputError, SparklakeError
 
@@ -31,6 +29,14 @@ class LakePlace:
         """The location as environment variables of a process."""
         variables = {"SPARKLAKE_HOME": self.home, "SPARKLAKE_DSN": self.dsn}
         return {name: str(value) for name, value in variables.items() if value is not None}
+
+    def open(self, spark: SparkSession | None = None) -> Lake:
+        """Open the lake. No JVM starts unless a session is given."""
+        # Lazy import: DAG files import this module, but only tasks open lakes.
+        from sparklake.lake import connect
+
+        engine = Engine.LOCAL if spark is None else None
+        return connect(home=self.home, dsn=self.dsn, spark=spark, engine=engine)
 
 
 class SparklakeHook(BaseHook):
@@ -71,12 +77,7 @@ class SparklakeHook(BaseHook):
 
     def get_conn(self, spark: SparkSession | None = None) -> Lake:
         """Open the lake; use it in a `with` statement. No JVM starts unless a session is given."""
-        # Lazy import: DAG files import this module, but only tasks open lakes.
-        from sparklake.lake import connect
-
-        place = self.place
-        engine = Engine.LOCAL if spark is None else None
-        return connect(home=place.home, dsn=place.dsn, spark=spark, engine=engine)
+        return self.place.open(spark)
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the lake can be opened, and a message for the UI."""

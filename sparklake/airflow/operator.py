@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from airflow.providers.common.compat.sdk import BaseOperator
-
 from sparklake.airflow.failures import failing, failure, message_of
 from sparklake.airflow.hook import SparklakeHook
 from sparklake.airflow.names import DEFAULT_CONNECTION
 from sparklake.airflow.once_keys import with_once
+from sparklake.airflow.versions import BaseOperator
 from sparklake.choices import Engine
 from sparklake.uri import SCHEME
 

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.providers.common.compat.sdk import TaskGroup
-from airflow.providers.standard.operators.empty import EmptyOperator
-
 from sparklake.airflow.names import DEFAULT_CONNECTION
 from sparklake.airflow.operator import SparklakeOperator
+from sparklake.airflow.versions import EmptyOperator, TaskGroup
 from sparklake.uri import RefUri
 
 _LOG = logging.getLogger("airflow.task")

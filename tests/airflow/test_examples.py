@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklake import Repository
-from tests.airflow.conftest import Airflow
+from tests.airflow.conftest import Airflow, adapted
 
 # Kills the process that runs the hook, once.
 KILL_ONCE = """
@@ -167,7 +167,7 @@ def test_a_failed_check_is_not_merged_although_a_task_after_it_succeeds(
     airflow: Airflow, repo: Repository, tmp_path: Path
 ) -> None:
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "alert.py").write_text(ALERT)
+    (tmp_path / "dags" / "alert.py").write_text(adapted(ALERT))
     folder = {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags")}
     airflow = replace(airflow, environment={**airflow.environment, **folder})
     repo.branch("main").put("a", b"1")

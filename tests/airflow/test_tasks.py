@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -81,7 +83,7 @@ def test_a_sensor_compares_the_branch_or_a_path(airflow: Airflow, repo: Reposito
     script = f"""
         import json
         from sparklake.airflow import SparklakeHook
-        from sparklake.airflow.sensor import change
+        from sparklake.airflow.changes import change
 
         with SparklakeHook().get_conn() as lake:
             print(json.dumps([
@@ -102,6 +104,60 @@ def test_a_sensor_compares_the_branch_or_a_path(airflow: Airflow, repo: Reposito
     ]
 
 
+def test_a_sensor_waits_for_a_commit_with_metadata_in_the_triggerer(
+    airflow: Airflow, repo: Repository
+) -> None:
+    main = repo.branch("main")
+    start = main.head.id
+    script = f"""
+        import asyncio, json, os, threading, time
+        from sparklake.airflow import CommitSensor
+        from sparklake.airflow.triggers import CommitTrigger
+        from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+        def sensor(uri, **options):
+            return CommitSensor(task_id="wait", uri=uri, since={start!r}, deferrable=True,
+                                poke_interval=0.2, metadata={{"kind": "nightly"}}, **options)
+
+        def event(trigger):
+            kind, arguments = trigger.serialize()
+            assert "password" not in json.dumps(arguments), arguments
+            async def first():
+                async for each in CommitTrigger(**arguments).run():
+                    return each.payload
+            return asyncio.run(first())
+
+        task = sensor("lakefs://{repo.name}/main/raw/")
+        try:
+            task.execute({{}})
+        except TaskDeferred as deferred:
+            print("deferred", deferred.method_name, flush=True)
+            print("head", task.execute_complete({{}}, event(deferred.trigger)))
+        gone = sensor("lakefs://{repo.name}/none")
+        arguments = dict(uri=gone.uri, since="", metadata={{}}, poke_interval=1,
+                         sparklake_conn_id="sparklake_default")
+        try:
+            gone.execute_complete({{}}, event(CommitTrigger(**arguments)))
+        except AirflowFailException as error:
+            print(error)
+    """
+
+    def write() -> None:
+        for path, kind in (("raw/a", "hourly"), ("other", "nightly"), ("raw/b", "nightly")):
+            time.sleep(0.5)
+            main.put(path, b"1")
+            main.commit(path, metadata={"kind": kind})
+
+    writer = Timer(4, write)
+    writer.start()
+    ran = airflow.python(textwrap.dedent(script))
+    writer.join()
+    assert ran.code == 0, ran.log
+    assert "deferred execute_complete" in ran.log
+    assert f"head {main.head.id}" in ran.log
+    assert "has no branch 'none'" in ran.log
+
+
 def test_a_path_counts_as_changed_since_an_expired_commit(
     airflow: Airflow, repo: Repository
 ) -> None:
@@ -116,7 +172,7 @@ def test_a_path_counts_as_changed_since_an_expired_commit(
         list(repo.diff(ids[0], "main"))
     script = f"""
         from sparklake.airflow import SparklakeHook
-        from sparklake.airflow.sensor import change
+        from sparklake.airflow.changes import change
 
         with SparklakeHook().get_conn() as lake:
             print(change(lake, "lakefs://{repo.name}/main/other", {ids[0]!r}))
