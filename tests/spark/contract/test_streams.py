@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from sparklake import Branch, Repository
+import sparklake
+from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidInputError, RaceLostError, RefNotFoundError
 
 if TYPE_CHECKING:
@@ -55,6 +57,13 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return Source(spark, tmp_path)
 
 
+@pytest.fixture
+def lake_of_home(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
+    """Open the lake by a settings file, as a process on the server of Spark Connect does."""
+    with sparklake.connect(home=settings_home, spark=spark) as lake:
+        yield lake
+
+
 def finish(query: StreamingQuery) -> None:
     assert query.awaitTermination(120)
 
@@ -73,10 +82,13 @@ def batches(repo: Repository) -> list[str]:
     return [each["stream-epoch"] for each in log if "stream-epoch" in each]
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+@pytest.mark.parametrize(
+    "table_format", [pytest.param("parquet", marks=pytest.mark.connect), "delta"]
+)
 def test_each_batch_is_one_commit_with_its_offsets_and_none_is_repeated(
-    repo: Repository, source: Source, table_format: str
+    lake_of_home: Lake, repo: Repository, source: Source, table_format: str
 ) -> None:
+    repo = lake_of_home.repository(repo.name)
     main = repo.branch("main")
     source.add(1, 2)
     stream(main, source, format=table_format)
