@@ -115,7 +115,7 @@ class LakeStreamWriter:
     def _start(self, path: str) -> StreamingQuery:
         # Spark's names of options have no case.
         own = {name.lower(): value for name, value in self._options.items()}
-        given = {_CHECKPOINT, _EVERY, _CHECK}
+        names = {_CHECKPOINT, _EVERY, _CHECK}
         if _CHECKPOINT not in own:
             raise InvalidInputError(
                 f"a stream to {path!r} needs the option checkpointLocation: a folder outside of "
@@ -136,6 +136,6 @@ class LakeStreamWriter:
                 every=int(own.get(_EVERY, 1)),
                 query_name=self._name,
                 schema_check=str(own.get(_CHECK, True)).lower() != "false",
-                **{name: each for name, each in self._options.items() if name.lower() not in given},
+                **{name: each for name, each in self._options.items() if name.lower() not in names},
             )
         )

@@ -1,4 +1,4 @@
-"""The format `lakefs` as a source of streams: new files of each new commit."""
+"""The format `lakefs` as a stream source: new files of each new commit."""
 
 from __future__ import annotations
 

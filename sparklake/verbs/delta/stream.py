@@ -45,8 +45,8 @@ def new_files(change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
 
 def _new_versions(change: TableChange, *, skips: bool) -> list[int]:
     """Return the versions that a commit appends to the log, if it keeps all others."""
-    known, present = _versions(change.before), _versions(change.after)
-    last = max(known, default=-1)
+    before, present = _versions(change.before), _versions(change.after)
+    last = max(before, default=-1)
     new = sorted(each for each in present if each > last)
     altered = [name for kind, name in change.log if kind is ChangeType.CHANGED]
     is_rewritten = any(commit_version(name) is not None for name in altered)

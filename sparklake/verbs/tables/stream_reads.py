@@ -32,13 +32,13 @@ AGAIN = "start a new query, with a new checkpoint and from_ref, where to continu
 
 
 def head_id(context: Context, ref: str) -> str:
-    """Return the id of the commit of a ref, without staged changes."""
+    """Return the commit id of a ref, without staged changes."""
     return get_commit(context, ref).id
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """A commit's changes of a table: the names of its files, without hidden ones, and its log."""
+    """A commit's changes of a table: its visible files and its log, by name."""
 
     before: TableVersion
     after: TableVersion

@@ -120,7 +120,8 @@ def test_what_cannot_be_streamed_says_why(
     uri = f"lakefs://{copy.repo.name}/main/{TABLE}"
     rows = registered.read_stream(uri)
     with pytest.raises(Exception, match=r"use lake.write_stream\(rows\)"):
-        rows.writeStream.format("lakefs").option("checkpointLocation", "/tmp/none").start(uri)
+        writer = rows.writeStream.format("lakefs").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(copy.folder / "none")).start(uri).awaitTermination()
     with pytest.raises(Exception, match="needs the option checkpointLocation"):
         registered.write_stream(rows).start(uri)
     with pytest.raises(Exception, match="has no option 'startingversion'"):
