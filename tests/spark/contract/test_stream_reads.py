@@ -119,9 +119,10 @@ def test_what_cannot_be_streamed_says_why(
     table.commit(1)
     uri = f"lakefs://{copy.repo.name}/main/{TABLE}"
     rows = registered.read_stream(uri)
+    writer = rows.writeStream.format("lakefs").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(copy.folder / "none"))
     with pytest.raises(Exception, match=r"use lake.write_stream\(rows\)"):
-        writer = rows.writeStream.format("lakefs").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(copy.folder / "none")).start(uri).awaitTermination()
+        writer.start(uri).awaitTermination()
     with pytest.raises(Exception, match="needs the option checkpointLocation"):
         registered.write_stream(rows).start(uri)
     with pytest.raises(Exception, match="has no option 'startingversion'"):
