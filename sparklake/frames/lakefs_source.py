@@ -27,8 +27,8 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.delta_log.table_files import NULL_PARTITION
 from sparklake.errors import InvalidInputError, LostResultError, MissingFileError
+from sparklake.frames.scan_tasks import ScanTask, packed
 from sparklake.frames.tables.parquet_scan import (
-    SLICE_BYTES,
     Predicate,
     Scan,
     ScanFile,
@@ -175,14 +175,6 @@ class LakefsSource(DataSource):
 # --- reads ----------------------------------------------------------------------------------------
 
 
-class ScanTask(InputPartition):
-    """The slices of files of one task."""
-
-    def __init__(self, files: Sequence[ScanFile]) -> None:
-        super().__init__(None)
-        self.files = files
-
-
 class LakefsReader(DataSourceReader):
     def __init__(self, scan: Scan, schema: StructType) -> None:
         self._files = scan.files
@@ -218,19 +210,6 @@ class _FilteringReader(LakefsReader):
         self._filters = [*predicates(filters, self._schema)]
         # Spark applies all of them again: here they skip files and row groups.
         return filters
-
-
-def packed(files: Iterable[ScanFile]) -> Iterator[list[ScanFile]]:
-    """Pack slices of files into tasks of about SLICE_BYTES."""
-    task, size = list[ScanFile](), 0
-    for each in (part for file in files for part in file.slices()):
-        if task and size + each.stop - each.start > SLICE_BYTES:
-            yield task
-            task, size = [], 0
-        task.append(each)
-        size += each.stop - each.start
-    if task:
-        yield task
 
 
 # --- writes ---------------------------------------------------------------------------------------

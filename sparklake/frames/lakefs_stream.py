@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from sparklake.frames.lakefs_source import ScanTask, TableTarget, packed
+from sparklake.frames.scan_tasks import ScanTask, packed
 from sparklake.frames.tables.parquet_scan import scan_rows
 from sparklake.frames.tables.parquet_views import nullable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from sparklake.frames.lakefs_source import TableTarget
 
 FROM_REF, SKIP_CHANGES = "fromRef", "skipChanges"
 _COMMIT = "commit"
