@@ -10,7 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklake import Repository
-from tests.airflow.conftest import Airflow, adapted
+from tests.airflow.conftest import IS_2, Airflow, adapted
+
+# `airflow dags test` of Airflow 2 prints each line of a task twice.
+LOGGED = 2 if IS_2 else 1
 
 # Kills the process that runs the hook, once.
 KILL_ONCE = """
@@ -109,7 +112,7 @@ def test_a_failed_check_and_a_conflict_leave_the_branch_and_name_it(
     assert ran.code == 1
     assert airflow.states("orders_load", date)["load.merge"] == "failed"
     assert "failed with exit code 3" in ran.log
-    assert ran.log.count("sparklake merge lakefs://") == 1, "a conflict is not retried"
+    assert ran.log.count("sparklake merge lakefs://") == LOGGED, "a conflict is not retried"
     assert f"{uri} is not merged into" in ran.log
     assert repo.branch("main").head.id == theirs.id
 
@@ -231,5 +234,5 @@ def test_a_conflict_that_a_job_reports_is_not_retried(airflow: Airflow, repo: Re
     ran = airflow.test("nightly_merge", "2026-07-08", repository=repo.name)
     assert ran.code == 1
     assert "sparklake merge failed with exit code 3: the merge was not applied" in ran.log
-    assert ran.log.count("Spark-Submit cmd") == 1
+    assert ran.log.count("Spark-Submit cmd") == LOGGED
     assert repo.branch("main").head.id == head

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 # Lazy imports: Arrow takes 0.25 s, which opening a repository does not need.
 if TYPE_CHECKING:
-    from sparklake.frames.tables.parquet_scan import Scan
+    from sparklake.frames.tables.parquet_scan import Scan, ScanFile
     from sparklake.frames.tables.table_sides import TableSide
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.tables.diff_sides import FolderPair
+    from sparklake.verbs.tables.stream_reads import TableChange
     from sparklake.verbs.tables.version import TableVersion
     from sparklake.verbs.tables.view import View
 
@@ -32,3 +33,8 @@ class IcebergFormat:
         from sparklake.verbs.iceberg.read import reject_scan
 
         reject_scan(table)
+
+    def new_files(self, change: TableChange, *, skips: bool) -> Iterable[ScanFile]:
+        from sparklake.verbs.iceberg.read import reject_scan
+
+        reject_scan(change.after)

@@ -20,8 +20,8 @@ from sparklake.graveler.planning.plan import plan_diff
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit, kept_commit
 from sparklake.verbs.diffs.differences import diff_of_plan
-from sparklake.verbs.tables.formats import has_log
-from sparklake.verbs.tables.other_formats import check_no_other
+from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.read import check_plain, found_format
 from sparklake.verbs.tables.scan import plan_scan
 from sparklake.verbs.tables.version import TableVersion, table_prefix, tree_table
 
@@ -123,18 +123,20 @@ def _change(context: Context, commit: Commit, path: str) -> TableChange | None:
 
 
 def _new_files(context: Context, change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
-    check_no_other(change.after.other, change.after.path, change.after.ref)
     if not change.before.has_objects:
         yield from plan_scan(context, change.after.ref, change.after.path).files
         return
-    is_delta = has_log(change.after)
-    if is_delta != has_log(change.before):
+    name = found_format(change.after)
+    if name != found_format(change.before):
         raise TableChangedError(
             f"{change.what} replaces the table with one of another format: {AGAIN}"
         )
-    if is_delta:
-        yield from context.table_format.new_files(change, skips=skips)
-    elif not change.altered:
+    if name != PARQUET:
+        yield from context.table_formats[name].new_files(change, skips=skips)
+        return
+    if change.after.has_objects:
+        check_plain(context, change.after)
+    if not change.altered:
         yield from _parquet_files(change.after, change.added)
     elif not skips:
         raise change.refused(f"changes or removes {len(change.altered)} files")
