@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -105,8 +105,9 @@ def test_a_sensor_compares_the_branch_or_a_path(airflow: Airflow, repo: Reposito
 
 
 def test_a_sensor_waits_for_a_commit_with_metadata_in_the_triggerer(
-    airflow: Airflow, repo: Repository
+    airflow: Airflow, repo: Repository, tmp_path: Path
 ) -> None:
+    flag = tmp_path / "deferred"
     main = repo.branch("main")
     start = main.head.id
     script = f"""
@@ -131,7 +132,8 @@ def test_a_sensor_waits_for_a_commit_with_metadata_in_the_triggerer(
         try:
             task.execute({{}})
         except TaskDeferred as deferred:
-            print("deferred", deferred.method_name, flush=True)
+            print("deferred", deferred.method_name)
+            open("{flag}", "w").close()
             print("head", task.execute_complete({{}}, event(deferred.trigger)))
         gone = sensor("lakefs://{repo.name}/none")
         arguments = dict(uri=gone.uri, since="", metadata={{}}, poke_interval=1,
@@ -143,12 +145,15 @@ def test_a_sensor_waits_for_a_commit_with_metadata_in_the_triggerer(
     """
 
     def write() -> None:
+        patience = time.monotonic() + 60
+        while not flag.exists() and time.monotonic() < patience:
+            time.sleep(0.1)
         for path, kind in (("raw/a", "hourly"), ("other", "nightly"), ("raw/b", "nightly")):
             time.sleep(0.5)
             main.put(path, b"1")
             main.commit(path, metadata={"kind": kind})
 
-    writer = Timer(4, write)
+    writer = Thread(target=write)
     writer.start()
     ran = airflow.python(textwrap.dedent(script))
     writer.join()
