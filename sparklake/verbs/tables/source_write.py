@@ -33,7 +33,7 @@ def begin_write(
     from sparklake.frames.lakefs_source import StartedWrite
 
     request = _request(branch, path, partition_by, overwrite=overwrite)
-    check_fits(schema, request, open_table_to_write(context, request))
+    check_fits(lambda: schema, request, open_table_to_write(context, request))
     check_namespace(context.store)
     write = register_write(context, branch)
     return StartedWrite(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     table = open_table_to_write(context, request)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    check_fits(rows.schema, request, table)
+    check_fits(lambda: rows.schema, request, table)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
         check = save_rows(context, rows, request, write.place)
@@ -75,8 +75,13 @@ def may_write(request: WriteRequest, table: TableVersion) -> bool:
     )
 
 
-def check_fits(schema: StructType, request: WriteRequest, table: TableVersion) -> None:
-    """Reject rows that could not be read with those of the table."""
+def check_fits(
+    schema: Callable[[], StructType], request: WriteRequest, table: TableVersion
+) -> None:
+    """Reject rows that could not be read with those of the table.
+
+    Their schema is asked for last: Spark may have to analyse a plan for it.
+    """
     check_no_other_table(request, table)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -96,7 +101,7 @@ def check_fits(schema: StructType, request: WriteRequest, table: TableVersion) -
             "the same partition_by, or overwrite all of it"
         )
     if request.schema_check and request.format == PARQUET:
-        _check_schema(schema, request, file)
+        _check_schema(schema(), request, file)
 
 
 def partition_columns(table: TableVersion) -> list[str]:
