@@ -101,7 +101,7 @@ def check_fits(
             "the same partition_by, or overwrite all of it"
         )
     if request.schema_check and request.format == PARQUET:
-        _check_schema(schema(), request, file)
+        _check_schema(schema, request, file)
 
 
 def partition_columns(table: TableVersion) -> list[str]:
@@ -113,7 +113,9 @@ def _partitioned_by(file: ObjectInfo, table: TableVersion) -> list[str]:
     return [name for name, _ in partition_of(file.path.removeprefix(table.folder))]
 
 
-def _check_schema(schema: StructType, request: WriteRequest, file: ObjectInfo) -> None:
+def _check_schema(
+    schema: Callable[[], StructType], request: WriteRequest, file: ObjectInfo
+) -> None:
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import type_names
 
@@ -121,7 +123,7 @@ def _check_schema(schema: StructType, request: WriteRequest, file: ObjectInfo) -
     if before is None:
         return
     folders = {each.lower() for each in request.partition_by}
-    after = {name: kind for name, kind in type_names(schema).items() if name not in folders}
+    after = {name: kind for name, kind in type_names(schema()).items() if name not in folders}
     what = f"{request.folder!r} on {request.branch!r}"
     types = differing_types(before, after)
     if types:
