@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from sparklake.errors import InvalidInputError
-from sparklake.uri import ESCAPED_SCHEME, SCHEME, object_uri
+from sparklake.extras import missing_extras
+from sparklake.uri import ESCAPED_SCHEME, SCHEME, RefUri, object_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructType
 
     from sparklake.repository import Repository
+    from sparklake.sql.session import SqlSession
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.tables.version import TableVersion
     from sparklake.verbs.tables.write_request import TableWrite
@@ -310,3 +312,74 @@ class LakeWriter:
             schema_check=str(checks).lower() != "false",
             **options,
         )
+
+
+class LakeSession:
+    """A Spark session bound to a ref: names of one part are tables at the ref first.
+
+    The session's temporary views hide them, and tables in Spark's catalog need their schema:
+    `default.orders`. Everything else is that of the Spark session. Nothing is created per table: a
+    name is looked up when it is used.
+
+    Examples:
+        >>> spark = lake.session("lakefs://lake/dev")
+        >>> spark.ref
+        'lakefs://lake/dev'
+    """
+
+    def __init__(
+        self, repository: FindRepository, spark: Callable[[], SparkSession], ref: RefUri
+    ) -> None:
+        self._repository = repository
+        self._spark = spark
+        self._ref = ref
+        self._sql: SqlSession | None = None
+
+    def __repr__(self) -> str:
+        return f"LakeSession({self.ref})"
+
+    @property
+    def ref(self) -> str:
+        """The URI of the ref."""
+        return str(self._ref)
+
+    @property
+    def read(self) -> LakeReader:
+        """A reader, as `lake.read`."""
+        return LakeReader(self._repository, self._spark(), self._path_of)
+
+    def write(self, rows: DataFrame) -> LakeWriter:
+        """Return a writer, as `lake.write`."""
+        return LakeWriter(self._repository, rows, self._path_of)
+
+    def table(self, name: str) -> DataFrame:
+        """Return the rows of a table at the ref, of a temporary view or in Spark's catalog."""
+        return self.read.table(name)
+
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
+        """Run a statement as `lake.sql` does after `USE` of the ref."""
+        with missing_extras():
+            from sparklake.sql.session import SqlSession
+            from sparklake.sql.statements import Place
+
+        if self._sql is None:
+            self._sql = SqlSession(self._repository, self._spark)
+            self._sql.place = Place(self._ref.repository, self._ref.ref)
+        return self._sql.run_to_df(text, args)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the Spark session, such as `createDataFrame`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._spark(), name)
+
+    def _path_of(self, name: str) -> str:
+        text = name.strip("`")
+        is_path = name.startswith("`") or "." not in name
+        if is_lake_path(name) or not is_path or self._is_temporary_view(text):
+            return name
+        return f"{self.ref}/{text}"
+
+    def _is_temporary_view(self, name: str) -> bool:
+        tables = self._spark().catalog.listTables()
+        return any(each.isTemporary and each.name.lower() == name.lower() for each in tables)

@@ -53,7 +53,7 @@ from sparklake.verbs.iceberg.format import IcebergFormat
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sparklake.dataframes import LakeReader, LakeWriter
+    from sparklake.dataframes import LakeReader, LakeSession, LakeWriter
     from sparklake.sql.session import SqlSession
     from sparklake.streams import LakeStreamWriter
 
@@ -199,6 +199,18 @@ class Lake:
         if self._sql is None:
             self._sql = SqlSession(self.repository, self._runners.session)
         return self._sql.run_to_df(text, args)
+
+    def session(self, ref: str) -> LakeSession:
+        """Return the Spark session bound to a ref such as `lakefs://lake/dev`.
+
+        Unqualified names of tables are looked up there first. Raises RefNotFoundError.
+        """
+        from sparklake.dataframes import LakeSession
+        from sparklake.uri import ref_uri
+
+        uri = ref_uri(ref)
+        self.repository(uri.repository).resolve(uri.ref)
+        return LakeSession(self.repository, self._runners.session, uri)
 
     def register(self, spark: SparkSession | None = None) -> None:
         """Register the formats "lakefs", "sparklake.objects", ".diff" and ".log" of this lake."""

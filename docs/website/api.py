@@ -25,6 +25,7 @@ MODULES = {
 
 RETURNED = (
     "sparklake.dataframes.LakeReader",
+    "sparklake.dataframes.LakeSession",
     "sparklake.dataframes.LakeWriter",
     "sparklake.streams.LakeStreamWriter",
     "sparklake.engine.explanation.Explanation",
