@@ -486,7 +486,7 @@ def _staged_address(scene: Scene) -> Injection:
     live = next(each for each in rows.items() if not each[1].startswith(b"\0\0"))
     entry = record_entry(live)
     moved = replace(
-        entry, address=f"gs://bucket/{scene.rng.randrange(9)}", address_type=AddressType.FULL
+        entry, address=f"hdfs://bucket/{scene.rng.randrange(9)}", address_type=AddressType.FULL
     )
     key, stored = encode_record(
         b"staged/elsewhere", decode_record(*live).identity, encode_entry(moved)

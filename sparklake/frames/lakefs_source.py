@@ -62,7 +62,7 @@ class TableVerbs:
     begin_write: Callable[..., StartedWrite]
     stage_write: Callable[[Any, StartedWrite, pa.Table], object]
     abandon_write: Callable[[Any, str], object]
-    head: Callable[[Any, str], str]
+    head_id: Callable[[Any, str], str]
     new_files: Callable[..., Sequence[ScanFile]]
 
 

@@ -54,4 +54,4 @@ class LakefsStreamReader(DataSourceStreamReader):
 
     def _head(self, ref: str) -> str:
         with self._target.context() as context:
-            return self._target.verbs.head(context, ref)
+            return self._target.verbs.head_id(context, ref)

@@ -137,8 +137,10 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     """Return the record of an object. An address inside the namespace becomes relative."""
-    address = canonical_address(each.address) if "://" in each.address else each.address
-    inside = address.removeprefix(f"{storage_namespace}/")
+    own, address = f"{storage_namespace}/", each.address
+    if "://" in address and not address.startswith(own):
+        address = canonical_address(address)
+    inside = address.removeprefix(own)
     relative = "://" not in inside
     if relative:
         check_key(inside)

@@ -31,6 +31,8 @@ MALFORMED = ["lake/main", "s3://lake/main", "lakefs://", "lakefs:///main", "lake
 FAILURES: list[tuple[int, str, list[str]]] = [
     (13, "repository_not_found", ["ls", "lakefs://nothing-here/main/"]),
     (13, "repository_not_found", ["repo", "delete", "lakefs://nothing-here"]),
+    (13, "repository_not_found", ["sql", "SHOW BRANCHES IN lakefs.`nothing-here`"]),
+    (13, "object_not_found", ["url", "R/main/nothing"]),
     (13, "ref_not_found", ["ls", "R/nothing/"]),
     (13, "ref_not_found", ["log", "R/main~99"]),
     (13, "ref_not_found", ["log", "R/main^3"]),
@@ -143,7 +145,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_uri", ["cherry-pick", "R/main", "R/main", "lakefs://other/main"]),
     (2, "invalid_uri", ["branch", "create", "R/new", "--source", "lakefs://other/main"]),
     (2, "invalid_uri", ["tag", "create", "R/new", "lakefs://other/main"]),
-    (2, "invalid_uri", ["import", "R/main/", "--from", "gs://bucket/x"]),
+    (2, "invalid_uri", ["import", "R/main/", "--from", "ftp://bucket/x"]),
     (2, "invalid_input", ["diff", "R/main", "--three-way"]),
     (2, "invalid_input", ["commit", "R/main", "-m", " "]),
     (2, "invalid_input", ["commit", "R/main", "-m", "x", "--meta", "no-value"]),

@@ -35,10 +35,25 @@ WITH_EXAMPLES = {
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("name", sorted(WITH_EXAMPLES))
+ON_SPARK = {"Lake.sql"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.spark] if name in ON_SPARK else [])
+        for name in sorted(WITH_EXAMPLES)
+    ],
+)
 def test_an_example_runs(
-    name: str, tmp_path: Path, server_dsn: str, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tmp_path: Path,
+    server_dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if name in ON_SPARK:
+        request.getfixturevalue("spark")
     # Only `connect` opens a lake itself. All other examples change one in memory.
     if name == "sparklake.connect":
         with fresh_database(server_dsn) as dsn:

@@ -40,7 +40,7 @@ def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None
             begin_write=begin_write,
             stage_write=stage_write,
             abandon_write=abandon_write,
-            head=head_id,
+            head_id=head_id,
             new_files=plan_new_files,
         ),
         "pushes_filters": spark.conf.get(_PUSHDOWN, "false") == "true",
