@@ -20,6 +20,7 @@ COMMANDS = {
         "contention",
         "history",
         "import_rate",
+        "lakefs_format",
         "moves",
         "postgres_size",
         "read_planning",

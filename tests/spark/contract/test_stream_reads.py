@@ -30,7 +30,7 @@ class Copy:
         writer = self.lake.write_stream(rows).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(self.folder / name))
         query = writer.start(f"lakefs://{self.repo.name}/copy/{name}")
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(240)
         copied = self.repo.read("copy", name)
         return sorted(row.id for row in copied.collect())
 
