@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from sparklake.errors import InvalidInputError
 from sparklake.extras import missing_extras
+from sparklake.session import is_temporary_view
 from sparklake.uri import ESCAPED_SCHEME, SCHEME, RefUri, object_uri
 
 if TYPE_CHECKING:
@@ -376,10 +377,6 @@ class LakeSession:
     def _path_of(self, name: str) -> str:
         text = name.strip("`")
         is_path = name.startswith("`") or "." not in name
-        if is_lake_path(name) or not is_path or self._is_temporary_view(text):
+        if is_lake_path(name) or not is_path or is_temporary_view(self._spark(), text):
             return name
         return f"{self.ref}/{text}"
-
-    def _is_temporary_view(self, name: str) -> bool:
-        tables = self._spark().catalog.listTables()
-        return any(each.isTemporary and each.name.lower() == name.lower() for each in tables)

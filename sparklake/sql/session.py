@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
 from sparklake.repository import Repository
+from sparklake.session import is_temporary_view
 from sparklake.sql.own import OwnStatement, is_use, parse_own, repository_of
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
@@ -83,7 +84,9 @@ class SqlSession:
         return self._attempt(text, args)
 
     def _attempt(self, text: str, args: Arguments) -> DataFrame | SmallRows:
-        statement = find_tables(text, self.place, self._is_temporary_view)
+        statement = find_tables(
+            text, self.place, lambda name: is_temporary_view(self._spark(), name)
+        )
         target = statement.target
         if target is None:
             rows = self._query(statement.rewritten(self._view), args)
@@ -116,14 +119,6 @@ class SqlSession:
     def _query(self, text: str, args: Arguments) -> DataFrame:
         spark = self._spark()
         return spark.sql(text) if args is None else spark.sql(text, args)  # type: ignore[arg-type]
-
-    def _is_temporary_view(self, name: str) -> bool:
-        # Lazy import: statements on refs need no Spark.
-        from pyspark.errors import AnalysisException
-
-        with suppress(AnalysisException):
-            return self._spark().catalog.getTable(quoted(name)).isTemporary
-        return False
 
     def _view(self, name: TableName) -> str:
         """Make a temporary view of a table, and return its name, which depends on the content.
