@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparklake.delta_log.actions import Fields, FileKey, decode_actions, fields_of
+from sparklake.delta_log.actions import Action, Fields, FileKey, decode_actions, fields_of
 from sparklake.delta_log.checkpoints import adds_in, checkpoint_parts, fields_in
 from sparklake.delta_log.features import check_ordered_by_log
 from sparklake.delta_log.file_names import files_of_version, log_key, log_listing
 from sparklake.delta_log.paths import canonical_path, encoded_path, name_of
 from sparklake.delta_log.rewrite import relative_places
+from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.vectors import vector_place
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.verbs.delta.table_copy import entry_bodies, log_body
@@ -76,21 +77,23 @@ def _read_log(table: TableVersion) -> tuple[Fields, Fields, list[dict[str, Any]]
             f"{log_key(files.missing)!r}, which its version {files.version} needs: restore the file"
         )
     state: dict[str, Fields] = {}
-    live: dict[FileKey, dict[str, Any]] = {}
+    before: dict[FileKey, Fields] = {}
     kinds = ("protocol", "metaData")
     read = partial(log_body, table, log)
     for part in checkpoint_parts(files.checkpoint, read, *kinds, "add", "sidecar"):
         for kind in kinds:
             state.update((kind, fields) for fields in fields_in(part, kind))
-        live.update((FileKey.of(fields), dict(fields)) for fields in adds_in(part, None))
-    for name, body in entry_bodies(log, files.commits, table.ref):
-        actions = decode_actions(body, name)
-        for kind in kinds:
-            state.update((kind, fields) for fields in fields_of(actions, kind))
-        for fields in fields_of(actions, "remove"):
-            live.pop(FileKey.of(fields), None)
-        live.update((FileKey.of(fields), fields) for fields in fields_of(actions, "add"))
-    return state["protocol"], state["metaData"], [*live.values()]
+        before.update((FileKey.of(fields), fields) for fields in adds_in(part, None))
+
+    def commits() -> Iterator[Sequence[Action]]:
+        for name, body in entry_bodies(log, files.commits, table.ref):
+            actions = decode_actions(body, name)
+            for kind in kinds:
+                state.update((kind, fields) for fields in fields_of(actions, kind))
+            yield actions
+
+    live = live_after(commits(), before)
+    return state["protocol"], state["metaData"], [dict(fields) for fields in live.values()]
 
 
 def check_readable(protocol: Fields, metadata: Fields, what: str, instead: str) -> None:

@@ -12,7 +12,7 @@ from sparklake.verbs.tables.read import check_plain, found_format
 from sparklake.verbs.tables.version import TableVersion, open_table
 
 if TYPE_CHECKING:
-    from sparklake.frames.tables.parquet_scan import Scan
+    from sparklake.frames.tables.parquet_scan import Scan, ScanFile
 
 
 def plan_scan(context: Context, ref: str, path: str) -> Scan:
@@ -38,11 +38,19 @@ def _scan_parquet(table: TableVersion) -> Scan:
         columns.add(batch.column("relative"))
         rows = (batch.column(each).to_pylist() for each in ("relative", "uri", "size"))
         for relative, address, size in zip(*rows, strict=True):
-            folders = partition_of(f"{relative.rpartition('/')[0]}/")
-            values = {name: partition_value(text) for name, text in folders}
-            files.append(scans.ScanFile(f"{table.folder}{relative}", address, size, values))
+            files.append(parquet_file(table, relative, address, size))
     if not files:
         raise no_data_file(table)
     schema = with_partitions(scans.stored_schema(files[0]), columns.types(infers=True))
     what = f"{table.path!r} at {table.ref!r}"
     return scans.checked(scans.Scan(schema, [*columns.values], files), what)
+
+
+def parquet_file(table: TableVersion, name: str, address: str, size: int) -> ScanFile:
+    """Return a file of a Parquet table, whose folders are the partition."""
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.parquet_scan import ScanFile
+
+    folders = partition_of(f"{name.rpartition('/')[0]}/")
+    values = {column: partition_value(text) for column, text in folders}
+    return ScanFile(f"{table.folder}{name}", address, size, values)

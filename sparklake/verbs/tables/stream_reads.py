@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.table_files import HIDDEN, partition_of, partition_value
+from sparklake.delta_log.table_files import HIDDEN
 from sparklake.errors import TableChangedError
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.commits import Commit
@@ -22,7 +23,7 @@ from sparklake.verbs.base.resolve import get_commit, kept_commit
 from sparklake.verbs.diffs.differences import diff_of_plan
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import check_plain, found_format
-from sparklake.verbs.tables.scan import plan_scan
+from sparklake.verbs.tables.scan import parquet_file, plan_scan
 from sparklake.verbs.tables.version import TableVersion, table_prefix, tree_table
 
 if TYPE_CHECKING:
@@ -143,12 +144,6 @@ def _new_files(context: Context, change: TableChange, *, skips: bool) -> Iterato
 
 
 def _parquet_files(table: TableVersion, names: Sequence[str]) -> Iterator[ScanFile]:
-    # Lazy import: it loads Spark.
-    from sparklake.frames.tables.parquet_scan import ScanFile
-
     objects: pa.Table = table.snapshot.lookup([f"{table.folder}{each}" for each in names])
-    rows = zip(names, objects["address"].to_pylist(), objects["size"].to_pylist(), strict=True)
-    for name, address, size in rows:
-        folders = partition_of(f"{name.rpartition('/')[0]}/")
-        values = {column: partition_value(text) for column, text in folders}
-        yield ScanFile(f"{table.folder}{name}", address, size, values)
+    addresses, sizes = objects["address"].to_pylist(), objects["size"].to_pylist()
+    return map(partial(parquet_file, table), names, addresses, sizes)
