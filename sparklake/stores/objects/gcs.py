@@ -10,14 +10,10 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sparklake.errors import (
-    InvalidKeyError,
-    InvalidUriError,
-    MissingDependencyError,
-    StorePermissionError,
-)
+from sparklake.errors import InvalidKeyError, MissingDependencyError, StorePermissionError
 from sparklake.graveler.ports import StoreTraits
-from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
+from sparklake.stores.objects.buckets import split_bucket_uri
+from sparklake.stores.objects.key_checks import prefixed_root
 from sparklake.stores.objects.providers import StoreProvider
 
 if TYPE_CHECKING:
@@ -136,16 +132,9 @@ def _canonical_root(uri: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    _, separator, place = uri.partition("://")
-    bucket, _, key = place.partition("/")
-    if "@" in bucket:
-        raise InvalidUriError(
-            "A Google Cloud Storage URI may not contain credentials: remove them, and use "
-            "application default credentials."
-        )
-    if not separator or not re.fullmatch(_BUCKET, bucket):
-        raise invalid_uri(uri, "does not name a bucket: write gs://bucket/prefix")
-    return f"gs://{bucket}", key
+    return split_bucket_uri(
+        uri, "gs", _BUCKET, "A Google Cloud Storage", "application default credentials"
+    )
 
 
 def _open(root: str) -> RemoteStore:

@@ -30,6 +30,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.interrupts import Threads, check_interrupted
+from sparklake.stores.objects.buckets import no_bucket, no_object, put_all
 from sparklake.stores.objects.digests import may_be_md5
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
@@ -55,7 +56,6 @@ except ImportError as missing:
 
 _T = TypeVar("_T")
 
-PUT_THREADS = 16
 LARGE_BYTES = 256 << 20
 """The size above which an object is written in parts, without a condition."""
 
@@ -212,7 +212,7 @@ class RemoteStore:
         )
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        return self._put_all(bodies, self._create)
+        return put_all(bodies, self._check_new, self._create)
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
@@ -222,14 +222,7 @@ class RemoteStore:
         A file of more than LARGE_BYTES is not written atomically: services have no condition for
         uploads in parts.
         """
-        return self._put_all(files, partial(self._put_file, watch))
-
-    def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
-        for key in items:
-            self._check_new(key)
-        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
-            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
-            return [key for key, future in writing.items() if future.result()]
+        return put_all(files, self._check_new, partial(self._put_file, watch))
 
     def find(self, key: str) -> StoredObject | None:
         try:
@@ -285,7 +278,7 @@ class RemoteStore:
     def _head(self, key: str) -> StoredObject:
         item = self.find(key)
         if item is None:
-            raise _no_object(f"{self.uri}/{key}")
+            raise no_object(f"{self.uri}/{key}")
         return item
 
     def _check_bucket(self, key: str) -> None:
@@ -588,12 +581,9 @@ def _converted(error: Exception, bucket: Bucket, address: str) -> Exception:
     code = _CODE.search(text)
     reason = code[1] if code else str(status or type(error).__name__)
     if _NO_BUCKET.search(text) and status == 404:
-        return StoreUnreachableError.of_missing(
-            f"The bucket of {address} does not exist: create it, or correct the name or the "
-            "endpoint."
-        )
+        return no_bucket(address)
     if isinstance(error, FileNotFoundError):
-        return _no_object(address)
+        return no_object(address)
     if isinstance(error, ValueError | InvalidPathError):
         return InvalidKeyError(
             f"The key of {address}, or one in it, cannot be used with this store: it has an empty, "
@@ -622,10 +612,3 @@ def _converted(error: Exception, bucket: Bucket, address: str) -> Exception:
             f"endpoint, and {bucket.advice}."
         )
     return StoreError(f"The store failed for {address} ({reason}): try again. This is safe.")
-
-
-def _no_object(address: str) -> MissingFileError:
-    return MissingFileError(
-        f"The object {address} does not exist: it was moved or deleted outside the lake; "
-        "restore it from a backup or an older version."
-    )

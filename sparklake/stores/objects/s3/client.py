@@ -14,13 +14,13 @@ from sparklake.config import S3Timeouts
 from sparklake.errors import (
     CorruptFileError,
     MissingDependencyError,
-    MissingFileError,
     SparklakeError,
     StoreError,
     StorePermissionError,
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
+from sparklake.stores.objects.buckets import no_bucket, no_object
 from sparklake.stores.objects.waits import WAITS, timeouts
 
 try:
@@ -210,19 +210,6 @@ def s3_errors(address: str) -> Iterator[None]:
         ) from error
     finally:
         WAITS.end()
-
-
-def no_object(address: str) -> MissingFileError:
-    return MissingFileError(
-        f"The object {address} does not exist: it was moved or deleted outside the lake; "
-        "restore it from a backup or an older version."
-    )
-
-
-def no_bucket(address: str) -> StoreUnreachableError:
-    return StoreUnreachableError.of_missing(
-        f"The bucket of {address} does not exist: create it, or correct the name or the endpoint."
-    )
 
 
 def _broken_body(error: BotoCoreError | HTTPError, address: str) -> StoreError:

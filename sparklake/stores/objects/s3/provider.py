@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from sparklake.errors import InvalidUriError
 from sparklake.graveler.ports import StoreTraits
-from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
+from sparklake.stores.objects.buckets import split_bucket_uri
+from sparklake.stores.objects.key_checks import prefixed_root
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
@@ -22,16 +21,7 @@ def _canonical_root(uri: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    _, separator, place = uri.partition("://")
-    bucket, _, key = place.partition("/")
-    if "@" in bucket:
-        raise InvalidUriError(
-            "An S3 URI may not contain credentials: remove them, and use the environment, a "
-            "profile or a role."
-        )
-    if not separator or not re.fullmatch(_BUCKET, bucket):
-        raise invalid_uri(uri, "does not name a bucket: write s3://bucket/prefix")
-    return f"s3://{bucket}", key
+    return split_bucket_uri(uri, "s3", _BUCKET, "An S3", "the environment, a profile or a role")
 
 
 def _open(root: str) -> S3Store:

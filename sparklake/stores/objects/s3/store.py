@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar
 from sparklake.errors import StoreError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.graveler.times import SECOND
-from sparklake.interrupts import Threads, within_grace
+from sparklake.interrupts import within_grace
+from sparklake.stores.objects.buckets import no_bucket, no_object, put_all
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
 from sparklake.stores.objects.prefetch import overlapped
@@ -26,8 +27,6 @@ from sparklake.stores.objects.s3.client import (
     BotoCoreError,
     ClientError,
     error_code,
-    no_bucket,
-    no_object,
     s3_client,
     s3_errors,
 )
@@ -38,7 +37,6 @@ _T = TypeVar("_T")
 _Answer: TypeAlias = "Mapping[str, Any]"
 _Write: TypeAlias = "Callable[[Mapping[str, str], BinaryIO, int], None]"
 
-PUT_THREADS = 16
 MULTIPART_BYTES = 64 << 20
 """The size above which an object is written in parts."""
 
@@ -121,19 +119,12 @@ class S3Store:
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        return self._put_all(bodies, self.put_if_absent)
+        return put_all(bodies, check_key, self.put_if_absent)
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        return self._put_all(files, partial(self._put_file, watch))
-
-    def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
-        for key in items:
-            check_key(key)
-        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
-            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
-            return [key for key, future in writing.items() if future.result()]
+        return put_all(files, check_key, partial(self._put_file, watch))
 
     def find(self, key: str) -> StoredObject | None:
         target = self._target(key)
