@@ -34,12 +34,59 @@ def is_lake_path(path: object) -> bool:
     return isinstance(path, str) and path.startswith((SCHEME, ESCAPED_SCHEME))
 
 
-class LakeReader:
+class Chain:
+    """What readers and writers of Spark's shape share: a format, options, and Spark's methods."""
+
+    def __init__(self) -> None:
+        self._format: str | None = None
+        self._options: dict[str, Any] = {}
+
+    def format(self, source: str) -> Self:
+        """Set the format."""
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option of Spark's, or of this class."""
+        return self.options(**{key: value})
+
+    def options(self, **options: Any) -> Self:
+        """Set options of Spark's, or of this class."""
+        self._options |= {key: each for key, each in options.items() if each is not None}
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method of Spark's own reader or writer, such as `jdbc`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._plain(), name)
+
+    def _plain(self) -> Any:
+        """Return Spark's own reader or writer, with the same settings."""
+        raise NotImplementedError
+
+
+class WriterChain(Chain):
+    """What writers share: partition columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._partition_by: tuple[str, ...] = ()
+
+    def partitionBy(self, *cols: str | Sequence[str]) -> Self:  # noqa: N802  (Spark's own word)
+        """Set the partition columns."""
+        names = cols[0] if len(cols) == 1 and not isinstance(cols[0], str) else cols
+        self._partition_by = tuple(map(str, names))
+        return self
+
+
+class LakeReader(Chain):
     """Read tables at refs, as Spark's DataFrameReader reads paths.
 
     Paths that do not start with `lakefs://` go to Spark's own reader, with the same options. A path
     is literal, without wildcards, and may be a folder or one file. Without a format, a table with a
-    Delta log is read as Delta, and any other as Parquet.
+    Delta log is read as Delta, and any other as Parquet. Options are those of Spark's reader;
+    `basePath` is the table of partition folders.
 
     Examples:
         >>> lake.read.table("lakefs://lake/v3/tables/orders").count()
@@ -49,30 +96,15 @@ class LakeReader:
     def __init__(
         self, repository: FindRepository, spark: SparkSession, resolve: Resolve = str
     ) -> None:
+        super().__init__()
         self._repository = repository
         self._spark = spark
         self._resolve = resolve
-        self._format: str | None = None
         self._schema: StructType | str | None = None
-        self._options: dict[str, Any] = {}
-
-    def format(self, source: str) -> Self:
-        """Set the format."""
-        self._format = source
-        return self
 
     def schema(self, schema: StructType | str) -> Self:
         """Set the columns, as a StructType or as DDL. Folders keep their own columns."""
         self._schema = schema
-        return self
-
-    def option(self, key: str, value: Any) -> Self:
-        """Set an option of Spark's reader. `basePath` is the table of partition folders."""
-        return self.options(**{key: value})
-
-    def options(self, **options: Any) -> Self:
-        """Set options of Spark's reader."""
-        self._options |= {key: each for key, each in options.items() if each is not None}
         return self
 
     def load(
@@ -121,12 +153,6 @@ class LakeReader:
         """Return the rows of a table: a path in a lake, or a name in Spark's catalog."""
         path = self._resolve(name)
         return self._load([path]) if is_lake_path(path) else self._plain().table(name)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other method of Spark's reader, such as `jdbc`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._plain(), name)
 
     def _plain(self) -> DataFrameReader:
         reader = self._spark.read.options(**self._options)
@@ -181,12 +207,13 @@ def _in_folders(rows: DataFrame, base: str, paths: Sequence[str]) -> Column:
     return reduce(or_, conditions)
 
 
-class LakeWriter:
+class LakeWriter(WriterChain):
     """Write rows to tables on branches, as Spark's DataFrameWriter writes to paths.
 
     The files are staged on the branch: commit them with `Branch.commit`. Paths that do not start
     with `lakefs://` go to Spark's own writer, with the same options. Without a format, an existing
-    table keeps its own, and a new one is Parquet.
+    table keeps its own, and a new one is Parquet. Options are those of Spark's writer, an
+    idempotency key `once`, and `schemaCheck`.
 
     Examples:
         >>> lake.write(rows).mode("append").save("lakefs://lake/dev/tables/orders").files
@@ -194,37 +221,15 @@ class LakeWriter:
     """
 
     def __init__(self, repository: FindRepository, rows: DataFrame, resolve: Resolve = str) -> None:
+        super().__init__()
         self._repository = repository
         self._rows = rows
         self._resolve = resolve
-        self._format: str | None = None
         self._mode = "error"
-        self._partition_by: tuple[str, ...] = ()
-        self._options: dict[str, Any] = {}
-
-    def format(self, source: str) -> Self:
-        """Set the format."""
-        self._format = source
-        return self
 
     def mode(self, saveMode: str | None) -> Self:  # noqa: N803  (Spark's own word)
         """Set the mode: append, overwrite, overwrite-partitions, error or ignore."""
         self._mode = saveMode or self._mode
-        return self
-
-    def partitionBy(self, *cols: str | Sequence[str]) -> Self:  # noqa: N802  (Spark's own word)
-        """Set the partition columns."""
-        names = cols[0] if len(cols) == 1 and not isinstance(cols[0], str) else cols
-        self._partition_by = tuple(map(str, names))
-        return self
-
-    def option(self, key: str, value: Any) -> Self:
-        """Set an option of Spark's writer, an idempotency key `once`, or `schemaCheck`."""
-        return self.options(**{key: value})
-
-    def options(self, **options: Any) -> Self:
-        """Set options of Spark's writer, an idempotency key `once`, or `schemaCheck`."""
-        self._options |= {key: each for key, each in options.items() if each is not None}
         return self
 
     def save(
@@ -280,12 +285,6 @@ class LakeWriter:
         self.mode(mode)
         self._plain().saveAsTable(name, format, **options)
         return None
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other method of Spark's writer, such as `jdbc`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._plain(), name)
 
     def _plain(self) -> DataFrameWriter:
         if "once" in map(str.lower, self._options):

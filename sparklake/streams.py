@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from sparklake.dataframes import is_lake_path
+from sparklake.dataframes import WriterChain, is_lake_path
 from sparklake.errors import InvalidInputError
 from sparklake.uri import object_uri
 
@@ -21,37 +21,25 @@ if TYPE_CHECKING:
 _CHECKPOINT, _EVERY, _CHECK = "checkpointlocation", "commitevery", "schemacheck"
 
 
-class LakeStreamWriter:
+class LakeStreamWriter(WriterChain):
     """Write a stream to a table on a branch, as Spark's DataStreamWriter writes to paths.
 
     Each micro-batch is committed, exactly once. Paths that do not start with `lakefs://` go to
-    Spark's own writer, with the same options.
+    Spark's own writer, with the same options. Options are those of Spark's writer,
+    `checkpointLocation`, `commitEvery` and `schemaCheck`.
     """
 
     def __init__(self, repository: Callable[[str], Repository], rows: DataFrame) -> None:
+        super().__init__()
         self._repository = repository
         self._rows = rows
-        self._format: str | None = None
         self._mode = "append"
-        self._partition_by: tuple[str, ...] = ()
         self._name: str | None = None
         self._trigger: dict[str, Any] = {}
-        self._options: dict[str, Any] = {}
-
-    def format(self, source: str) -> Self:
-        """Set the format."""
-        self._format = source
-        return self
 
     def outputMode(self, outputMode: str) -> Self:  # noqa: N802, N803  (Spark's own words)
         """Set the output mode: append, or complete."""
         self._mode = outputMode
-        return self
-
-    def partitionBy(self, *cols: str | Sequence[str]) -> Self:  # noqa: N802  (Spark's own word)
-        """Set the partition columns."""
-        names = cols[0] if len(cols) == 1 and not isinstance(cols[0], str) else cols
-        self._partition_by = tuple(map(str, names))
         return self
 
     def queryName(self, queryName: str) -> Self:  # noqa: N802, N803  (Spark's own words)
@@ -62,15 +50,6 @@ class LakeStreamWriter:
     def trigger(self, **trigger: Any) -> Self:
         """Set Spark's trigger, such as `availableNow=True`."""
         self._trigger = trigger
-        return self
-
-    def option(self, key: str, value: Any) -> Self:
-        """Set an option of Spark's writer, `checkpointLocation`, `commitEvery` or `schemaCheck`."""
-        return self.options(**{key: value})
-
-    def options(self, **options: Any) -> Self:
-        """Set options of Spark's writer, `checkpointLocation`, `commitEvery` or `schemaCheck`."""
-        self._options |= {key: each for key, each in options.items() if each is not None}
         return self
 
     def start(
@@ -98,12 +77,6 @@ class LakeStreamWriter:
         if is_lake_path(tableName):
             return self.start(tableName, **options)
         return self.options(**options)._plain().toTable(tableName)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other method of Spark's writer, such as `foreachBatch`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._plain(), name)
 
     def _plain(self) -> DataStreamWriter:
         writer = self._rows.writeStream.outputMode(self._mode).options(**self._options)
