@@ -161,7 +161,7 @@ def test_what_cannot_be_streamed_says_why(repo: Repository, source: Source) -> N
         ({"checkpoint": "lakefs://lake/main/c"}, "choose a folder outside of the lake"),
         ({"once": "k"}, "a stream cannot have the option 'once'"),
         ({"rows": None}, "write_stream needs a DataFrame"),
-        ({"format": "iceberg"}, "cannot be read or written"),
+        ({"format": "iceberg"}, "tables of the format Iceberg cannot be written"),
     ):
         terms = {"rows": rows, "path": TABLE, "checkpoint": source.checkpoint, **options}
         with pytest.raises(InvalidInputError, match=words):
