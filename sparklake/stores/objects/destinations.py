@@ -101,6 +101,28 @@ class Destination(Protocol):
         """Remove temporary files when no writes are in progress."""
 
 
+class BucketDestination:
+    """What destinations in buckets share: objects are complete once they are written."""
+
+    store: ObjectStore
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def put(self, key: str, body: bytes) -> None:
+        self.store.replace(key, body)
+
+    def remove(self, key: str) -> None:
+        self.store.delete(key)
+
+    def settle(self) -> None:
+        pass
+
+    def tidy(self) -> None:
+        pass
+
+
 class CheckedStream(io.RawIOBase):
     """A stream verified before its end, so that a wrong object is never completed."""
 

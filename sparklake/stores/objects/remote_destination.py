@@ -8,22 +8,18 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.stores.objects.destinations import ExpectedObject
+from sparklake.stores.objects.destinations import BucketDestination, ExpectedObject
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.destination import copy_verified
 from sparklake.stores.objects.remote import RemoteStore
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteDestination:
+class RemoteDestination(BucketDestination):
     """A prefix of a bucket. Objects are downloaded, verified and uploaded."""
 
     store: RemoteStore
     has_folders: bool = False
-
-    @property
-    def uri(self) -> str:
-        return self.store.uri
 
     def unsupported_reason(self, key: str) -> str:
         if self.has_folders and "" in key.split("/"):
@@ -40,15 +36,3 @@ class RemoteDestination:
             copy = folder / "object"
             copy_verified(copy, expected, store, source)
             self.store.upload(key, copy, expected.content_type)
-
-    def put(self, key: str, body: bytes) -> None:
-        self.store.replace(key, body)
-
-    def remove(self, key: str) -> None:
-        self.store.delete(key)
-
-    def settle(self) -> None:
-        pass
-
-    def tidy(self) -> None:
-        pass

@@ -14,7 +14,12 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.stores.objects.destinations import CHUNK_BYTES, CheckedStream, ExpectedObject
+from sparklake.stores.objects.destinations import (
+    CHUNK_BYTES,
+    BucketDestination,
+    CheckedStream,
+    ExpectedObject,
+)
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.destination import copy_verified
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, open_stream, store_errors
@@ -32,14 +37,10 @@ _COPIED_PART_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class S3Destination:
+class S3Destination(BucketDestination):
     """A prefix of a bucket. Objects of the same endpoint are copied by the server."""
 
     store: S3Store
-
-    @property
-    def uri(self) -> str:
-        return self.store.uri
 
     @property
     def has_folders(self) -> bool:
@@ -64,18 +65,6 @@ class S3Destination:
             with scratch_folder(disk_root()) as folder:
                 copy_verified(folder / "object", expected, store, source)
                 self._send(key, folder / "object", expected)
-
-    def put(self, key: str, body: bytes) -> None:
-        self.store.replace(key, body)
-
-    def remove(self, key: str) -> None:
-        self.store.delete(key)
-
-    def settle(self) -> None:
-        pass
-
-    def tidy(self) -> None:
-        pass
 
     def _send(self, key: str, path: Path, expected: ExpectedObject) -> None:
         part = max(_PART_BYTES, -(-expected.size // _MOST_PARTS))
