@@ -47,11 +47,11 @@ class Chain:
         return self
 
     def option(self, key: str, value: Any) -> Self:
-        """Set an option of Spark's, or of this class."""
+        """Set an option, by Spark's name or this class's own."""
         return self.options(**{key: value})
 
     def options(self, **options: Any) -> Self:
-        """Set options of Spark's, or of this class."""
+        """Set options, by Spark's names or this class's own."""
         self._options |= {key: each for key, each in options.items() if each is not None}
         return self
 
@@ -353,7 +353,7 @@ class LakeSession:
         return LakeWriter(self._repository, rows, self._path_of)
 
     def table(self, name: str) -> DataFrame:
-        """Return the rows of a table at the ref, of a temporary view or in Spark's catalog."""
+        """Return the rows of a name: a table at the ref, a temporary view, or Spark's own table."""
         return self.read.table(name)
 
     def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:

@@ -10,7 +10,7 @@ from sparklake.frames.tables.parquet_scan import SLICE_BYTES, ScanFile
 
 
 class ScanTask(InputPartition):
-    """The slices of files of one task."""
+    """The slices that one task reads."""
 
     def __init__(self, files: Sequence[ScanFile]) -> None:
         super().__init__(None)
@@ -18,7 +18,7 @@ class ScanTask(InputPartition):
 
 
 def packed(files: Iterable[ScanFile]) -> Iterator[list[ScanFile]]:
-    """Pack slices of files into tasks of about SLICE_BYTES."""
+    """Pack slices into tasks of about SLICE_BYTES."""
     task, size = list[ScanFile](), 0
     for each in (part for file in files for part in file.slices()):
         if task and size + each.stop - each.start > SLICE_BYTES:
