@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
@@ -208,14 +208,20 @@ def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
         return union
     apart = [each.commits for each in table.log_sides]
     try:
-        needed = dict.fromkeys(_needed(table.logs, apart, _DEST, [commit.actions]))
+        needed = _needed(table.logs, apart, _DEST, [commit.actions])
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
     folder = folder_of_log(union.folder)
-    for name in commit.files:
-        needed.pop(folder + name.encode(), None)
-    commits = {commit.version: encode_actions(commit.actions)}
-    return replace(union, commits=commits, objects=commit.files, needed=needed)
+    new = {folder + name.encode() for name in commit.files}
+    # A merge by keys loses those that source lacks, as a revert's source does.
+    stored = _stored(table.context, table.trees.dest, (key for key in needed if key not in new))
+    return replace(
+        union,
+        commits={commit.version: encode_actions(commit.actions)},
+        objects=commit.files,
+        needed={key: None for key, each in stored.items() if each is None},
+        kept={key: each for key, each in stored.items() if each is not None},
+    )
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
@@ -296,6 +302,13 @@ def _needed(
 def _record_ids(
     context: Context, tree: MetaRangeId, keys: Iterable[bytes]
 ) -> dict[bytes, bytes | None]:
+    stored = _stored(context, tree, keys)
+    return {key: stored_record_id(each) for key, each in stored.items()}
+
+
+def _stored(
+    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
+) -> Mapping[bytes, bytes | None]:
     keys = sorted({*keys})
     stored = context.open_ranges.lookup_many(context.trees.get(tree).ranges, keys)
-    return dict(zip(keys, map(stored_record_id, stored), strict=True))
+    return dict(zip(keys, stored, strict=True))

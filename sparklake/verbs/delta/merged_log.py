@@ -58,11 +58,12 @@ class TableUnion:
     `log` has the changed keys. They result in dest's log with `commits` appended, in the log of the
     side `taken` as a whole or, if only one side changed the log, in that side's log. `files` are
     new objects of the table, by name, to which the commits refer. `needed` are the table's files
-    that a merge by keys may lose, each with its required record id, or None for any. `overlaps`
-    are the rows that both sides changed, by their positions in each file. A refused union
-    `may_be_taken` if a strategy can resolve it. `drops` are the commits dropped by each strategy.
-    `pending` are the rows to merge instead, `objects` the written files with merged rows by name,
-    and `conflicting_rows` the rows that refuse the union.
+    that a merge by keys may lose, each with its required record id, or None for any, and `kept`
+    those that it must not lose, each with its value. `overlaps` are the rows that both sides
+    changed, by their positions in each file. A refused union `may_be_taken` if a strategy can
+    resolve it. `drops` are the commits dropped by each strategy. `pending` are the rows to merge
+    instead, `objects` the written files with merged rows by name, and `conflicting_rows` the rows
+    that refuse the union.
     """
 
     folder: bytes
@@ -70,6 +71,7 @@ class TableUnion:
     commits: Mapping[int, bytes] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
+    kept: Mapping[bytes, bytes] = field(default_factory=dict)
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
@@ -107,7 +109,8 @@ class TableUnion:
         return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
-        """Yield the log records that differ from a merge by keys."""
+        """Yield the records that may differ from a merge by keys."""
+        yield from self.kept.items()
         for key, stored in self.log.items():
             end = self.becomes(stored)
             if stored_record_id(end) != stored_record_id(stored.by_keys):
