@@ -29,6 +29,8 @@ def test_the_snippets_of_a_page_run(
     finally:
         for key in settings:
             spark.conf.unset(key)
+        for view in spark.sql("SHOW VIEWS").collect():
+            spark.catalog.dropTempView(view.viewName)
 
 
 def test_the_python_block_of_the_readme_runs_twice(
