@@ -1,4 +1,4 @@
-"""A Delta table of each feature is imported, read, edited, written, compared and exported."""
+"""A Delta table of each feature is imported, read, edited, written, merged, exported and purged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Repository
+from sparklake.errors import MergeConflictError
 from tests.support.delta_features import DELTA_FEATURES, TOGETHER, Feature
 from tests.support.spark import IS_3
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLE = "tables/t"
-QUICK, SYSTEM = ["v2"], ["together", "clone", "uniform"]
+QUICK, SYSTEM = ["vectors"], ["together", "clone", "uniform"]
 """A table takes many seconds, so the others are for `make test-slow`."""
 
 
@@ -49,6 +50,7 @@ def test_what_users_do_with_a_table(
         spark.sql(each.format(t=f"delta.`{place}`", o=f"delta.`{place}-origin`"))
     main = repo.branch("main")
     main.import_objects(str(place), TABLE)
+    dev = repo.create_branch("dev", "main")
     rows = ids_of(spark.read.format("delta").load(str(place)))
     assert ids_of(repo.read("main", TABLE)) == rows
 
@@ -74,10 +76,25 @@ def test_what_users_do_with_a_table(
 
     features, properties = described(spark, str(place))
     assert described(spark, repo.view("main", TABLE)) == (features, properties)
+    with dev.edit_delta(TABLE) as location:
+        spark.sql(f"INSERT INTO delta.`{location}` (id, name) VALUES (200, 'dev')")
+    dev.commit("appended")
+    if "IDENTITY" in feature.columns:
+        with pytest.raises(MergeConflictError, match="identity"):
+            repo.merge("dev", "main")
+    else:
+        merged = repo.merge("dev", "main")
+        assert ids_of(repo.read("main", TABLE)) == sorted([*expected, (200, "dev")])
+        main.revert(merged.id, parent_number=1)
+        assert ids_of(repo.read("main", TABLE)) == expected
     repo.collect_garbage(grace=timedelta(0))
     repo.export("main", str(tmp_path / "exported"))
     exported = str(tmp_path / "exported" / TABLE)
     assert ids_of(spark.read.format("delta").load(exported)) == expected
+
+    purged = repo.purge([f"{TABLE}/"], include_shared=True, include_external=True, commit=True)
+    assert purged.counts.addresses > 0
+    assert not list(repo.objects("main", TABLE))
 
 
 def described(spark: SparkSession, place: str) -> tuple[list[str], dict[str, str]]:
