@@ -2,14 +2,17 @@
 
 fastavro decodes the records of a block. It trusts counts and schemas, so a block is decompressed
 to a limit, and only schemas are accepted whose records cannot be larger in memory than in bytes.
+A file is rewritten with the schema that it has, so fields that are unknown here are kept.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -83,42 +86,106 @@ class _Reader:
         return entries
 
 
+@dataclass(frozen=True, slots=True)
+class AvroFile:
+    """A container file: its header, the schema by field id, and the encoded records."""
+
+    header: Mapping[str, bytes]
+    schema: Mapping[str, Any]
+    body: _Reader
+    sync: bytes
+
+    @staticmethod
+    def of(body: bytes) -> AvroFile:
+        """Open a file.
+
+        Raises:
+            CorruptFileError: The bytes are no Avro file, or it has unusual types.
+        """
+        reader = _Reader(body)
+        if reader.take(len(_MAGIC)) != _MAGIC:
+            raise CorruptFileError("the file is not an Avro file")
+        header = reader.header()
+        sync = reader.take(_SYNC_BYTES)
+        return AvroFile(header, _checked_schema(header.get("avro.schema", b"")), reader, sync)
+
+    def records(self) -> Iterator[ById]:
+        """Decode the records. They can be read once."""
+        from fastavro import schemaless_reader
+
+        schema = _parsed(self.schema)
+        reader, remaining = self.body, MAX_BYTES
+        while not reader.is_at_end:
+            count = reader.number()
+            data = _decompressed(
+                reader.take(reader.number()), self.header.get("avro.codec", b"null"), remaining
+            )
+            remaining -= len(data)
+            if reader.take(_SYNC_BYTES) != self.sync or not 0 <= count <= len(data):
+                raise CorruptFileError("an Avro file has a damaged block")
+            block = io.BytesIO(data)
+            for _ in range(count):
+                try:
+                    record = schemaless_reader(block, schema, None)
+                except _BAD_RECORD as error:
+                    raise CorruptFileError(f"an Avro file has a damaged record: {error}") from error
+                yield _by_id(self.schema, record)
+            if block.tell() != len(data):
+                raise CorruptFileError("an Avro file has a block with trailing bytes")
+
+    def with_records(
+        self, records: Iterable[ById], header: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Return a file of the same schema with other records, and some header entries replaced.
+
+        Equal records give equal bytes.
+        """
+        from fastavro import schemaless_writer
+
+        schema, block = _parsed(self.schema), io.BytesIO()
+        rows = [_by_name(self.schema, each) for each in records]
+        for each in rows:
+            schemaless_writer(block, schema, each)
+        deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        data = deflater.compress(block.getvalue()) + deflater.flush()
+        entries = {name: text.encode() for name, text in (header or {}).items()}
+        entries = {**self.header, **entries, "avro.codec": b"deflate"}
+        head = _MAGIC + _number(len(entries))
+        for name, value in entries.items():
+            head += _sized(name.encode()) + _sized(value)
+        head += _number(0)
+        sync = hashlib.sha256(head + data).digest()[:_SYNC_BYTES]
+        return head + sync + (_number(len(rows)) + _sized(data) + sync if rows else b"")
+
+
 def decode_records(body: bytes) -> Iterator[ById]:
     """Decode the records of a container file.
 
     Raises:
         CorruptFileError: The bytes are no Avro file, or it has unusual types.
     """
-    from fastavro import parse_schema, schemaless_reader
+    return AvroFile.of(body).records()
 
-    reader = _Reader(body)
-    if reader.take(len(_MAGIC)) != _MAGIC:
-        raise CorruptFileError("the file is not an Avro file")
-    header = reader.header()
-    sync = reader.take(_SYNC_BYTES)
-    schema = _checked_schema(header.get("avro.schema", b""))
+
+def _number(value: int) -> bytes:
+    value, result = (value << 1) ^ (value >> 63), b""
+    while value > 0x7F:
+        result += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return result + bytes([value])
+
+
+def _sized(data: bytes) -> bytes:
+    return _number(len(data)) + data
+
+
+def _parsed(schema: Mapping[str, Any]) -> Any:
+    from fastavro import parse_schema
+
     try:
-        record_schema = parse_schema(schema)
+        return parse_schema(schema)  # type: ignore[arg-type]
     except (*_BAD_RECORD, AttributeError, _schema_error()) as error:
         raise CorruptFileError(f"an Avro file has an invalid schema: {error}") from error
-    remaining = MAX_BYTES
-    while not reader.is_at_end:
-        count = reader.number()
-        data = _decompressed(
-            reader.take(reader.number()), header.get("avro.codec", b"null"), remaining
-        )
-        remaining -= len(data)
-        if reader.take(_SYNC_BYTES) != sync or not 0 <= count <= len(data):
-            raise CorruptFileError("an Avro file has a damaged block")
-        block = io.BytesIO(data)
-        for _ in range(count):
-            try:
-                record = schemaless_reader(block, record_schema, None)
-            except _BAD_RECORD as error:
-                raise CorruptFileError(f"an Avro file has a damaged record: {error}") from error
-            yield _by_id(schema, record)
-        if block.tell() != len(data):
-            raise CorruptFileError("an Avro file has a block with trailing bytes")
 
 
 def _schema_error() -> type[Exception]:
@@ -245,4 +312,25 @@ def _by_id(schema: Any, value: Any) -> Any:
             pairs = len(items["fields"]) == 2
             return dict(rows) if pairs and all(isinstance(row[0], int) for row in rows) else rows
         return value
+    return value
+
+
+def _by_name(schema: Any, value: Any) -> Any:
+    """Return a value for fastavro: the inverse of `_by_id`."""
+    if isinstance(schema, list):
+        kinds = [each for each in schema if each != "null"]
+        return value if value is None or len(kinds) != 1 else _by_name(kinds[0], value)
+    if isinstance(schema, str) or value is None:
+        return value
+    if schema["type"] == "record":
+        fields = schema["fields"]
+        if len({each["id"] for each in fields}) < len(fields):
+            raise CorruptFileError("an Avro file has a schema that repeats field ids")
+        return {each["name"]: _by_name(each["type"], value[each["id"]]) for each in fields}
+    items = schema["items"] if schema["type"] == "array" else None
+    if isinstance(items, dict) and items["type"] == "record":
+        rows = value.items() if isinstance(value, dict) else value
+        names = [each["name"] for each in items["fields"]]
+        kinds = [each["type"] for each in items["fields"]]
+        return [dict(zip(names, map(_by_name, kinds, row), strict=True)) for row in rows]
     return value

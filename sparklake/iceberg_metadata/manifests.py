@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from sparklake.errors import CorruptFileError, InvalidInputError
-from sparklake.iceberg_metadata.avro import ById, decode_records
+from sparklake.iceberg_metadata.avro import AvroFile, ById, decode_records
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
@@ -85,6 +85,35 @@ def live_files(body: bytes, manifest: Manifest) -> Iterator[TableFile]:
             default = manifest.sequence_number if status == _ADDED else 0
             sequence = _count(each, 3, default)
             yield _table_file(_value(each, 2, dict), manifest, sequence)
+
+
+def moved_list(body: bytes, manifests: Mapping[str, tuple[str, int]]) -> bytes:
+    """Return a manifest list with other manifests: each path, and its new path and length."""
+    file = AvroFile.of(body)
+    places = (({**each}, *manifests[_value(each, 500, str)]) for each in file.records())
+    return file.with_records({**each, 500: path, 501: length} for each, path, length in places)
+
+
+def moved_manifest(body: bytes, place: Callable[[str], str]) -> bytes:
+    """Return a manifest with the path of each file replaced.
+
+    Raises:
+        InvalidInputError: It has position deletes, whose rows contain paths.
+    """
+    file = AvroFile.of(body)
+    return file.with_records({**each, 2: _moved_file(each[2], place)} for each in file.records())
+
+
+def _moved_file(fields: ById, place: Callable[[str], str]) -> ById:
+    content, kind = _value(fields, 134, int, 0), _value(fields, 101, str).lower()
+    path, target = _value(fields, 100, str), _value(fields, 143, str, None)
+    if content == Content.POSITION_DELETES and kind != "puffin":
+        raise InvalidInputError(
+            f"it has position deletes ({path}), whose rows contain paths of files. Compact the "
+            "table with rewrite_data_files first"
+        )
+    moved = {**fields, 100: place(path)}
+    return moved if target is None else {**moved, 143: place(target)}
 
 
 def _table_file(fields: ById, manifest: Manifest, sequence_number: int) -> TableFile:

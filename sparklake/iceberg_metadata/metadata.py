@@ -93,9 +93,7 @@ def parse_metadata(body: bytes) -> TableMetadata:
         CorruptFileError: It is damaged.
         InvalidInputError: The format version is unknown, or the table is encrypted.
     """
-    if body[: len(_GZIP)] == _GZIP:
-        body = _gunzip(body)
-    table = decode_json(body, TableMetadata, "its metadata")
+    table = decode_json(decompressed(body), TableMetadata, "its metadata")
     if not 1 <= table.format_version <= _NEWEST_VERSION:
         raise InvalidInputError(
             f"it has the format version {table.format_version}, and sparklake reads 1 to "
@@ -112,7 +110,14 @@ def parse_metadata(body: bytes) -> TableMetadata:
     return table
 
 
-def _gunzip(body: bytes) -> bytes:
+def decompressed(body: bytes) -> bytes:
+    """Return the text of a metadata.json, compressed with gzip or not.
+
+    Raises:
+        CorruptFileError: It is truncated or too large.
+    """
+    if body[: len(_GZIP)] != _GZIP:
+        return body
     inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         result = inflater.decompress(body, MAX_METADATA_BYTES + 1)

@@ -1,0 +1,71 @@
+"""The content of metadata.json as a dictionary, for changes that keep unknown fields."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sparklake.graveler.json_errors import decode_json
+from sparklake.iceberg_metadata.metadata import decompressed, parse_metadata
+
+Document: TypeAlias = dict[str, Any]
+Place: TypeAlias = Callable[[str], str]
+"""A function from a path in the metadata to the path to write instead."""
+
+_PATHS = {
+    "snapshots": "manifest-list",
+    "metadata-log": "metadata-file",
+    "statistics": "statistics-path",
+    "partition-statistics": "statistics-path",
+}
+
+
+def decode_document(body: bytes) -> Document:
+    """Decode a metadata.json that `parse_metadata` accepts.
+
+    Raises:
+        CorruptFileError: It is damaged.
+        InvalidInputError: The format version is unknown, or the table is encrypted.
+    """
+    parse_metadata(body)
+    return decode_json(decompressed(body), dict[str, Any], "its metadata")
+
+
+def encode_document(document: Mapping[str, Any], *, compressed: bool = False) -> bytes:
+    """Serialize a metadata.json. Equal documents give equal bytes."""
+    body = msgspec.json.encode(document)
+    return gzip.compress(body, mtime=0) if compressed else body
+
+
+def moved(document: Document, location: str, place: Place) -> Document:
+    """Return the metadata at another location, with each path replaced.
+
+    Properties with locations (`write.data.path` and others) stay: see `with_properties`.
+    """
+    result = {**document, "location": location}
+    for name, field in _PATHS.items():
+        if document.get(name):
+            result[name] = [_moved_field(each, field, place) for each in document[name]]
+    if document.get("snapshots"):
+        result["snapshots"] = [
+            {**each, "manifests": [place(path) for path in each["manifests"]]}
+            if each.get("manifests")
+            else each
+            for each in result["snapshots"]
+        ]
+    return result
+
+
+def with_properties(document: Document, changes: Mapping[str, str | None]) -> Document:
+    """Return the metadata with some properties set, or removed if None."""
+    properties = {**(document.get("properties") or {}), **changes}
+    retained = {name: value for name, value in properties.items() if value is not None}
+    return {**document, "properties": retained}
+
+
+def _moved_field(fields: Mapping[str, Any], name: str, place: Place) -> Mapping[str, Any]:
+    path = fields.get(name)
+    return fields if path is None else {**fields, name: place(path)}

@@ -1,0 +1,121 @@
+"""Rewritten metadata: other locations and paths, with every other field as it was."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pytest
+
+from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.iceberg_metadata.avro import AvroFile, decode_records
+from sparklake.iceberg_metadata.documents import (
+    decode_document,
+    encode_document,
+    moved,
+    with_properties,
+)
+from sparklake.iceberg_metadata.manifests import moved_list, moved_manifest
+from tests.iceberg_metadata.test_avro import compressed, record
+from tests.support.iceberg import manifest, manifest_list
+
+DOCUMENT: dict[str, Any] = {
+    "format-version": 3,
+    "location": "s3://b/t",
+    "snapshots": [
+        {"snapshot-id": 9_007_199_254_740_993, "manifest-list": "s3://b/t/metadata/a", "x": 1},
+        {"snapshot-id": 2, "manifests": ["s3://b/t/metadata/m"]},
+    ],
+    "metadata-log": [{"metadata-file": "s3://b/t/metadata/v1", "timestamp-ms": 1}],
+    "statistics": [{"statistics-path": "s3://b/t/metadata/s"}],
+    "properties": {"a": "1", "b": "2"},
+    "a-later-field": {"nested": [1.5, None]},
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_moved_metadata_keeps_unknown_fields(compressed: bool) -> None:
+    document = decode_document(encode_document(DOCUMENT, compressed=compressed))
+    assert document == DOCUMENT
+    text = json.dumps(DOCUMENT).replace("s3://b/t", "file:/w")
+    result = moved(document, "file:/w", lambda path: path.replace("s3://b/t", "file:/w"))
+    assert result == json.loads(text)
+    assert document == DOCUMENT
+
+
+def test_properties() -> None:
+    result = with_properties(DOCUMENT, {"a": None, "c": "3"})
+    assert result["properties"] == {"b": "2", "c": "3"}
+    assert with_properties({}, {"missing": None}) == {"properties": {}}
+
+
+def test_encrypted_metadata() -> None:
+    with pytest.raises(InvalidInputError, match="encrypted"):
+        decode_document(encode_document({**DOCUMENT, "encryption-keys": [{}]}))
+
+
+FILE = {
+    "file_path": "old/x",
+    "file_format": "PARQUET",
+    "partition": {},
+    "record_count": 1,
+    "file_size_in_bytes": 1,
+    "null_value_counts": [{"key": 1, "value": 0}],
+    "block_size_in_bytes": 0,
+    "content": 0,
+}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_moved_manifests(version: int) -> None:
+    body = manifest(version, [FILE, {**FILE, "file_path": "old/y"}])
+    result = moved_manifest(body, lambda path: path.replace("old", "new"))
+    rows = [*decode_records(body)]
+    expected = [{**each, 2: {**each[2], 100: each[2][100].replace("old", "new")}} for each in rows]
+    assert [*decode_records(result)] == expected
+    assert AvroFile.of(result).header["avro.schema"] == AvroFile.of(body).header["avro.schema"]
+    entry = {"manifest_path": "m", "manifest_length": 1, "partition_spec_id": 0}
+    listed = manifest_list(
+        version, [{**entry, "added_snapshot_id": 1, "content": 0, "sequence_number": 1}]
+    )
+    (found,) = decode_records(moved_list(listed, {"m": ("n", len(result))}))
+    assert (found[500], found[501], found[503]) == ("n", len(result), 1)
+
+
+def test_moved_deletes() -> None:
+    vector = {**FILE, "file_format": "PUFFIN", "content": 1, "referenced_data_file": "old/y"}
+    (found,) = decode_records(moved_manifest(manifest(3, [vector]), str.upper))
+    assert (found[2][100], found[2][143]) == ("OLD/X", "OLD/Y")
+    with pytest.raises(InvalidInputError, match=r"position deletes \(old/x\)"):
+        moved_manifest(manifest(2, [{**FILE, "content": 1}]), str)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
+def test_a_rewritten_file_has_the_same_records(codec: str) -> None:
+    pair = {"type": "record", "name": "p", "fields": record("int", "bytes")["fields"]}
+    summary = {**record("boolean", ["null", "boolean"], "bytes"), "name": "s"}
+    schema = record(
+        "long", ["null", {"type": "array", "items": pair}], {"type": "array", "items": summary}
+    )
+    rows = [
+        {"f1": -(1 << 63) + at, "f2": pairs, "f3": [{"f1": True, "f2": None, "f3": b"x"}] * at}
+        for at, pairs in enumerate([None, [], [{"f1": 1, "f2": b""}, {"f1": 2, "f2": b"y"}]])
+    ]
+    body = compressed(schema, rows, codec)
+    file = AvroFile.of(body)
+    result = file.with_records(file.records(), {"sparklake": "1"})
+    assert [*decode_records(result)] == [*decode_records(body)]
+    reader = fastavro.reader(io.BytesIO(result))
+    assert [*reader] == rows
+    assert reader.metadata["sparklake"] == "1"
+    assert [*decode_records(AvroFile.of(body).with_records([]))] == []
+
+
+def test_repeated_field_ids_cannot_be_written() -> None:
+    schema = record("int", "int")
+    schema["fields"][1]["field-id"] = 1
+    file = AvroFile.of(compressed(schema, [{"f1": 1, "f2": 2}], "null"))
+    with pytest.raises(CorruptFileError, match="repeats field ids"):
+        file.with_records(file.records())
