@@ -45,9 +45,7 @@ from sparklake.verbs.base.commit_graph import CommitGraph
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.runner import runs_verbs
-from sparklake.verbs.delta.format import DeltaFormat
 from sparklake.verbs.hooks.guard import HookGuard
-from sparklake.verbs.iceberg.format import IcebergFormat
 
 # Lazy imports: a verb is imported where it is called. All of them take 0.5 s.
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from sparklake.dataframes import LakeReader, LakeSession, LakeWriter
     from sparklake.sql.session import SqlSession
     from sparklake.streams import LakeStreamWriter
-
+    from sparklake.verbs.tables.formats import TableFormat
 
 _LOG = logging.getLogger("sparklake.cache")
 
@@ -391,11 +389,23 @@ class Lake:
             graph=CommitGraph(refs),
             caches=TreeCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
-            table_formats={each.name: each for each in (DeltaFormat(), IcebergFormat())},
+            table_formats={"delta": _delta, "iceberg": _iceberg},
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
             remote_opener=self.remote_opener,
         )
         return Repository(context)
+
+
+def _delta() -> TableFormat:
+    from sparklake.verbs.delta.format import DELTA_FORMAT
+
+    return DELTA_FORMAT
+
+
+def _iceberg() -> TableFormat:
+    from sparklake.verbs.iceberg.format import ICEBERG_FORMAT
+
+    return ICEBERG_FORMAT
 
 
 def parse_engine(engine: Engine | str | None) -> Engine | None:

@@ -72,7 +72,7 @@ class Context:
     graph: CommitGraph
     caches: TreeCaches
     move_guard: MoveGuard
-    table_formats: Mapping[str, TableFormat]
+    table_formats: Mapping[str, Callable[[], TableFormat]]
     versions: tuple[MetaRangeId, ...] = ()
     once_terms: OnceSettings = DEFAULT_ONCE
     once: OnceRun | None = None

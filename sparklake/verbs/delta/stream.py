@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparklake.frames.tables.parquet_scan import ScanFile
 
 
-def new_files(change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
+def new_files(change: TableChange) -> Iterator[ScanFile]:
     """Yield the files that new table versions add, except rewrites of existing rows.
 
     A table version with changes or removals of rows raises TableChangedError, or is left out.
@@ -27,7 +27,7 @@ def new_files(change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
     from sparklake.frames.tables.parquet_scan import INSTEAD
 
     table, log = change.after, dict(log_files(change.after))
-    for version in _new_versions(change, skips=skips):
+    for version in _new_versions(change):
         name = commit_name(version)
         ((_, body),) = entry_bodies(log, (name,), table.ref)
         actions = decode_actions(body, name)
@@ -36,14 +36,13 @@ def new_files(change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
         for fields in fields_of(actions, "metaData"):
             check_readable({}, fields, change.what, INSTEAD)
         if any(fields.get("dataChange", True) for fields in fields_of(actions, "remove")):
-            if not skips:
-                raise change.refused(f"changes or removes rows in its version {version}")
+            change.reject(f"changes or removes rows in its version {version}")
             continue
         adds = fields_of(actions, "add")
         yield from scan_files(table, [dict(each) for each in adds if each.get("dataChange", True)])
 
 
-def _new_versions(change: TableChange, *, skips: bool) -> list[int]:
+def _new_versions(change: TableChange) -> list[int]:
     """Return the versions that a commit appends to the log, if it keeps all others."""
     before, present = _versions(change.before), _versions(change.after)
     last = max(before, default=-1)
@@ -52,8 +51,7 @@ def _new_versions(change: TableChange, *, skips: bool) -> list[int]:
     is_rewritten = any(commit_version(name) is not None for name in altered)
     is_shorter = max(present, default=-1) < last
     if is_rewritten or is_shorter or new != list(range(last + 1, last + 1 + len(new))):
-        if not skips:
-            raise change.refused("replaces versions of its Delta log")
+        change.reject("replaces versions of its Delta log")
         return []
     return new
 

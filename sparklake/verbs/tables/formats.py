@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
@@ -22,24 +23,20 @@ if TYPE_CHECKING:
 VERSION_AS_OF = "versionAsOf"
 
 
-class TableFormat(Protocol):
-    """A table format with metadata that lists its valid files."""
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """A table format with metadata that lists its valid files.
 
-    @property
-    def name(self) -> str:
-        """Return the name for Spark."""
+    - `find_view` returns the view of a table version with options, and writes it if necessary.
+    - `sides` returns the differing files.
+    - `scan` returns the columns and the valid files of a table version.
+    - `new_files` returns the files with rows that a commit adds.
+    """
 
-    def find_view(self, context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
-        """Return the view of a table version, and write it if necessary."""
-
-    def sides(self, compared: FolderPair) -> tuple[TableSide, TableSide]:
-        """Return the differing files."""
-
-    def scan(self, table: TableVersion) -> Scan:
-        """Return the columns and the valid files of a table version."""
-
-    def new_files(self, change: TableChange, *, skips: bool) -> Iterable[ScanFile]:
-        """Return the files with rows that a commit adds. With `skips`, ignore other changes."""
+    find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]
+    sides: Callable[[FolderPair], tuple[TableSide, TableSide]]
+    scan: Callable[[TableVersion], Scan]
+    new_files: Callable[[TableChange], Iterable[ScanFile]]
 
 
 def has_log(table: TableVersion) -> bool:

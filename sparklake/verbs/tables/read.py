@@ -151,7 +151,7 @@ def _view(
     schema: StructType | None = None,
 ) -> View | None:
     if table_format in context.table_formats:
-        return context.table_formats[table_format].find_view(context, table, options)
+        return context.table_formats[table_format]().find_view(context, table, options)
     return find_parquet_view(context, table, options, schema)
 
 

@@ -188,7 +188,7 @@ def _sides(
     from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(compared.context.runners.session())
-    return compared.context.table_formats[kind.value].sides(compared)
+    return compared.context.table_formats[kind.value]().sides(compared)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def plan_scan(context: Context, ref: str, path: str) -> Scan:
     table = open_table(context, ref, path)
     name = found_format(table)
     if name != PARQUET:
-        return context.table_formats[name].scan(table)
+        return context.table_formats[name]().scan(table)
     check_plain(context, table)
     return _scan_parquet(table)
 

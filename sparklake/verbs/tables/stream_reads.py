@@ -39,24 +39,30 @@ def head_id(context: Context, ref: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """A commit's changes of a table: its visible files and its log, by name."""
+    """A commit's changes of a table: its visible files and its log, by name.
+
+    With `skips`, commits that change or remove rows are left out, as a whole.
+    """
 
     before: TableVersion
     after: TableVersion
     added: Sequence[str]
     altered: Sequence[str]
     log: Sequence[tuple[ChangeType, str]]
+    skips: bool
 
     @property
     def what(self) -> str:
         return f"the commit {self.after.ref[:12]} of {self.after.path!r}"
 
-    def refused(self, how: str) -> TableChangedError:
-        return TableChangedError(
-            f"{self.what} {how}, and a stream only delivers new rows. To leave such commits out, "
-            "set the option skipChanges (skip_changes=True); to read the table again, "
-            f"{AGAIN}"
-        )
+    def reject(self, how: str) -> None:
+        """Raise TableChangedError, unless the change is to be skipped."""
+        if not self.skips:
+            raise TableChangedError(
+                f"{self.what} {how}, and a stream only delivers new rows. To leave such commits "
+                "out, set the option skipChanges (skip_changes=True); to read the table again, "
+                f"{AGAIN}"
+            )
 
 
 def plan_new_files(
@@ -73,9 +79,9 @@ def plan_new_files(
         return [*plan_scan(context, last.id, path).files] if table.has_objects else []
     files: list[ScanFile] = []
     for commit in _commits_between(context, start, last, path):
-        change = _change(context, commit, path)
+        change = _change(context, commit, path, skips=skips)
         if change is not None:
-            files += _new_files(context, change, skips=skips)
+            files += _new_files(context, change)
     return files
 
 
@@ -95,7 +101,7 @@ def _commits_between(context: Context, start: str, last: Commit, path: str) -> S
     return commits[::-1]
 
 
-def _change(context: Context, commit: Commit, path: str) -> TableChange | None:
+def _change(context: Context, commit: Commit, path: str, *, skips: bool) -> TableChange | None:
     kept_commit(context, commit.id)
     before = context.tree(context.graph.commit(commit.parents[0]))
     after, folder = context.tree(commit), table_prefix(path)
@@ -120,10 +126,11 @@ def _change(context: Context, commit: Commit, path: str) -> TableChange | None:
         added=added,
         altered=altered,
         log=log,
+        skips=skips,
     )
 
 
-def _new_files(context: Context, change: TableChange, *, skips: bool) -> Iterator[ScanFile]:
+def _new_files(context: Context, change: TableChange) -> Iterator[ScanFile]:
     if not change.before.has_objects:
         yield from plan_scan(context, change.after.ref, change.after.path).files
         return
@@ -133,14 +140,14 @@ def _new_files(context: Context, change: TableChange, *, skips: bool) -> Iterato
             f"{change.what} replaces the table with one of another format: {AGAIN}"
         )
     if name != PARQUET:
-        yield from context.table_formats[name].new_files(change, skips=skips)
+        yield from context.table_formats[name]().new_files(change)
         return
     if change.after.has_objects:
         check_plain(context, change.after)
-    if not change.altered:
+    if change.altered:
+        change.reject(f"changes or removes {len(change.altered)} files")
+    else:
         yield from _parquet_files(change.after, change.added)
-    elif not skips:
-        raise change.refused(f"changes or removes {len(change.altered)} files")
 
 
 def _parquet_files(table: TableVersion, names: Sequence[str]) -> Iterator[ScanFile]:
