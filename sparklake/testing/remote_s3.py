@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import obstore
 from obstore import store as obstore_stores
 
-from sparklake.stores.objects.remote import Entry, RemoteStore, listed_entries
+from sparklake.stores.objects.buckets import Entry, environment
+from sparklake.stores.objects.remote import RemoteStore, listed_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,18 @@ class S3Bucket:
         return "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
     def settings(self) -> Hashable:
-        return tuple(sorted(each for each in os.environ.items() if each[0].startswith("AWS_")))
+        return environment("AWS_")
+
+    def credentials(self) -> Callable[[], Any]:
+        key = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
+        return lambda: {"access_key_id": key[0], "secret_access_key": key[1], "expires_at": None}
 
     def connect(self, **options: Any) -> Any:
-        client: Any = {**options.pop("client_options"), "allow_http": True}
         return obstore_stores.S3Store(
             self.name,
             endpoint=self.endpoint,
             region=os.environ["AWS_DEFAULT_REGION"],
-            access_key_id=os.environ["AWS_ACCESS_KEY_ID"],
-            secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
             virtual_hosted_style_request=False,
-            client_options=client,
             **options,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -22,12 +22,14 @@ from sparklake.errors import (
     MissingDependencyError,
     StorePermissionError,
 )
-from sparklake.graveler.ports import StoredObject, StoreTraits
+from sparklake.graveler.ports import StoreTraits
+from sparklake.stores.objects.buckets import environment
 from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
-    from sparklake.stores.objects.remote import Entry, RemoteStore
+    from sparklake.stores.objects.buckets import Entry
+    from sparklake.stores.objects.remote import RemoteStore
     from sparklake.stores.objects.remote_destination import RemoteDestination
 
 _CLOUDS = "|".join(
@@ -88,24 +90,12 @@ class AzureContainer:
         )
 
     def settings(self) -> Hashable:
-        return tuple(
-            sorted(each for each in os.environ.items() if each[0].startswith(_ENVIRONMENT))
-        )
+        return environment(*_ENVIRONMENT)
 
     def connect(self, **options: Any) -> Any:
         from obstore.store import AzureStore
 
-        provider = self._provider()
-        provider()  # Missing credentials are an error of their own here.
-        client: Any = {**options.pop("client_options"), "allow_http": _is_plain(self.endpoint)}
-        return AzureStore(
-            self.name,
-            account_name=self.account,
-            endpoint=self.endpoint,
-            credential_provider=provider,
-            client_options=client,
-            **options,
-        )
+        return AzureStore(self.name, account_name=self.account, endpoint=self.endpoint, **options)
 
     def check_key(self, key: str) -> None:
         if _UNUSABLE.search(key) or len(key) > _MOST_KEY_CHARACTERS:
@@ -117,10 +107,7 @@ class AzureContainer:
     def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
         from sparklake.stores.objects.remote import listed_entries
 
-        for each in listed_entries(client, prefix, level=level):
-            is_empty = isinstance(each, StoredObject) and not each.size
-            if not is_empty or not _is_directory(client, each.key):
-                yield each
+        return listed_entries(client, prefix, _is_directory, level=level)
 
     def sign(self, client: Any, key: str, lifetime: timedelta) -> str:
         from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_blob_sas
@@ -158,7 +145,7 @@ class AzureContainer:
     def _token(self) -> str:
         return self._setting("AZURE_STORAGE_SAS_TOKEN").lstrip("?")
 
-    def _provider(self) -> Callable[[], Any]:
+    def credentials(self) -> Callable[[], Any]:
         key, token = self._key(), self._token()
         if key:
             return lambda: {"access_key": key, "expires_at": None}
@@ -199,19 +186,9 @@ def _credential_errors(container: AzureContainer) -> Iterator[None]:
         ) from None  # Its text may have ids and tokens.
 
 
-def _is_directory(client: Any, path: str) -> bool:
+def _is_directory(attributes: Mapping[str, str]) -> bool:
     """Return whether an empty blob stands for a directory of Hadoop or ADLS Gen2."""
-    import obstore
-
-    try:
-        attributes: Any = obstore.get(client, path).attributes
-    except FileNotFoundError:
-        return True  # It was deleted since it was listed.
-    return str(attributes.get("hdi_isfolder", "")).lower() == "true"
-
-
-def _is_plain(endpoint: str) -> bool:
-    return endpoint.startswith("http://")
+    return attributes.get("hdi_isfolder", "").lower() == "true"
 
 
 def _variable(*names: str) -> str:

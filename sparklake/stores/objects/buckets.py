@@ -1,18 +1,90 @@
-"""What all stores in buckets share: their URIs, parallel writes and errors."""
+"""What all stores in buckets share: their URIs, parallel reads and writes, and errors."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sparklake.errors import InvalidUriError, MissingFileError, StoreUnreachableError
+from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject, StoreTraits
 from sparklake.interrupts import Threads
-from sparklake.stores.objects.key_checks import invalid_uri
+from sparklake.stores.objects.key_checks import check_key, check_prefix, invalid_uri
+from sparklake.stores.objects.prefetch import overlapped
 
 _T = TypeVar("_T")
 
 PUT_THREADS = 16
+
+Entry = StoredObject | StoredFolder
+
+
+class BucketStore(ObjectStore):
+    """A store of the objects under `prefix`, in a bucket with the URI `bucket_uri`."""
+
+    prefix: str
+
+    @property
+    def bucket_uri(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def uri(self) -> str:
+        return f"{self.bucket_uri}/{self.prefix}" if self.prefix else self.bucket_uri
+
+    @property
+    def root(self) -> str:
+        """The prefix of all keys: empty, or with a trailing '/'."""
+        return f"{self.prefix}/" if self.prefix else ""
+
+    @property
+    def traits(self) -> StoreTraits:
+        return StoreTraits()
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yield the bytes of objects. Several reads run at a time."""
+        return overlapped(self.get, keys)
+
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        return self._put_all(bodies, self.put_if_absent)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        check_prefix(prefix)
+        return (each for each in self.scan(prefix) if isinstance(each, StoredObject))
+
+    def _address(self, key: str) -> str:
+        return f"{self.uri}/{key}"
+
+    def _check_new(self, key: str) -> None:
+        check_key(key)
+
+    def _head(self, key: str) -> StoredObject:
+        item = self.find(key)
+        if item is None:
+            raise no_object(self._address(key))
+        return item
+
+    def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
+        """Write items in several threads, after a check of all keys; return the written keys."""
+        for key in items:
+            self._check_new(key)
+        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
+            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
+            return [key for key, future in writing.items() if future.result()]
+
+    def _entry(self, key: str, size: int | None) -> str:
+        """Return the key of a listed object of a size, or of a folder; "" for a marker.
+
+        Consoles and Hadoop write an empty object for a directory.
+        """
+        key = key.removeprefix(self.root)
+        return "" if key.endswith("/") and size == 0 else key
+
+
+def environment(*prefixes: str) -> Hashable:
+    """Return the environment variables with these prefixes."""
+    return frozenset((name, os.environ[name]) for name in os.environ if name.startswith(prefixes))
 
 
 def split_bucket_uri(
@@ -31,17 +103,6 @@ def split_bucket_uri(
     if not separator or not re.fullmatch(bucket, name):
         raise invalid_uri(uri, f"does not name a bucket: write {scheme}://bucket/prefix")
     return f"{scheme}://{name}", key
-
-
-def put_all(
-    items: Mapping[str, _T], check: Callable[[str], object], put: Callable[[str, _T], bool]
-) -> Sequence[str]:
-    """Write items in several threads, after a check of all keys; return the written keys."""
-    for key in items:
-        check(key)
-    with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
-        writing = {key: threads.submit(put, key, item) for key, item in items.items()}
-        return [key for key, future in writing.items() if future.result()]
 
 
 def no_object(address: str) -> MissingFileError:

@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 from sparklake.errors import InvalidKeyError, MissingDependencyError, StorePermissionError
 from sparklake.graveler.ports import StoreTraits
-from sparklake.stores.objects.buckets import split_bucket_uri
+from sparklake.stores.objects.buckets import environment, split_bucket_uri
 from sparklake.stores.objects.key_checks import prefixed_root
 from sparklake.stores.objects.providers import StoreProvider
 
 if TYPE_CHECKING:
-    from sparklake.stores.objects.remote import Entry, RemoteStore
+    from sparklake.stores.objects.buckets import Entry
+    from sparklake.stores.objects.remote import RemoteStore
     from sparklake.stores.objects.remote_destination import RemoteDestination
 
 _BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
@@ -51,28 +52,13 @@ class GoogleBucket:
             "application default credentials, such as with GOOGLE_APPLICATION_CREDENTIALS"
         )
 
-    @property
-    def _is_plain(self) -> bool:
-        return self.endpoint.startswith("http://")
-
     def settings(self) -> Hashable:
-        return tuple(
-            sorted(each for each in os.environ.items() if each[0].startswith(_ENVIRONMENT))
-        )
+        return environment(*_ENVIRONMENT)
 
     def connect(self, **options: Any) -> Any:
         from obstore.store import GCSStore
 
-        provider = self._provider()
-        provider()  # Missing credentials are an error of their own here.
-        client: Any = {**options.pop("client_options"), "allow_http": self._is_plain}
-        return GCSStore(
-            self.name,
-            base_url=self.endpoint,
-            credential_provider=provider,
-            client_options=client,
-            **options,
-        )
+        return GCSStore(self.name, base_url=self.endpoint, **options)
 
     def check_key(self, key: str) -> None:
         if _UNUSABLE.search(key) or len(key.encode()) > _MOST_KEY_BYTES:
@@ -91,11 +77,11 @@ class GoogleBucket:
         from obstore.store import GCSStore
 
         # With a credential provider, obstore ignores the private key of the default credentials.
-        options: Any = {"allow_http": self._is_plain}
+        options: Any = {"allow_http": self.endpoint.startswith("http://")}
         signer = GCSStore(self.name, base_url=self.endpoint, client_options=options)
         return obstore.sign(signer, "GET", quote(key), lifetime)  # It encodes spaces only.
 
-    def _provider(self) -> Callable[[], Any]:
+    def credentials(self) -> Callable[[], Any]:
         if os.environ.get(_EMULATOR):
             return lambda: {"token": "anonymous", "expires_at": None}
         try:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache, partial
 from hashlib import md5
@@ -28,13 +28,12 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.interrupts import Threads, check_interrupted
-from sparklake.stores.objects.buckets import no_bucket, no_object, put_all
+from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket, no_object
 from sparklake.stores.objects.digests import may_be_md5
-from sparklake.stores.objects.key_checks import check_key, check_prefix
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
-from sparklake.stores.objects.prefetch import overlapped
 from sparklake.stores.objects.waits import WAITS, timeouts
 
 try:
@@ -109,10 +108,13 @@ class Bucket(Hashable, Protocol):
         A client is created for each value, once per process.
         """
 
+    def credentials(self) -> Callable[[], Any]:
+        """Return a function that returns credentials for obstore, or raises an error."""
+
     def connect(self, **options: Any) -> Any:
         """Return obstore's store for the whole bucket, without a prefix.
 
-        `options` are its `client_options` and `retry_config`.
+        `options` are its credential provider, `client_options` and `retry_config`.
         """
 
     def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
@@ -128,28 +130,16 @@ class Bucket(Hashable, Protocol):
         """Return a presigned URL to GET the object of a whole key."""
 
 
-Entry = StoredObject | StoredFolder
-
-
 @dataclass(frozen=True, slots=True)
-class RemoteStore:
+class RemoteStore(BucketStore):
     """Objects under a prefix of a bucket. Not for processes forked after its first request."""
 
     bucket: Bucket
     prefix: str = ""
 
     @property
-    def uri(self) -> str:
-        return f"{self.bucket.uri}/{self.prefix}" if self.prefix else self.bucket.uri
-
-    @property
-    def root(self) -> str:
-        """The prefix of all keys: empty, or with a trailing '/'."""
-        return f"{self.prefix}/" if self.prefix else ""
-
-    @property
-    def traits(self) -> StoreTraits:
-        return StoreTraits()
+    def bucket_uri(self) -> str:
+        return self.bucket.uri
 
     def get(self, key: str) -> bytes:
         return self._call(key, lambda path: _whole(obstore.get(self._client(), path)))
@@ -166,10 +156,6 @@ class RemoteStore:
                 pass
         return ContentPart(b"", self._head(key).size)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of objects. Several reads run at a time."""
-        return overlapped(self.get, keys)
-
     def get_to_file(self, key: str, path: Path) -> None:
         """Stream an object to a local file, through a temporary name next to it."""
 
@@ -183,10 +169,7 @@ class RemoteStore:
         self._call(key, save)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists.
-
-        Returns True after a lost response if the object has this content.
-        """
+        """Write an object unless it exists; True after a lost response if it has this content."""
         return self._create(key, body)
 
     def replace(self, key: str, body: bytes) -> None:
@@ -211,9 +194,6 @@ class RemoteStore:
             key, lambda path: obstore.put(client, path, body, use_multipart=False, **options)
         )
 
-    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        return put_all(bodies, self._check_new, self._create)
-
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
@@ -222,7 +202,7 @@ class RemoteStore:
         A file of more than LARGE_BYTES is not written atomically: services have no condition for
         uploads in parts.
         """
-        return put_all(files, self._check_new, partial(self._put_file, watch))
+        return self._put_all(files, partial(self._put_file, watch))
 
     def find(self, key: str) -> StoredObject | None:
         try:
@@ -249,12 +229,13 @@ class RemoteStore:
 
         return self._call(key, digest)
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        check_prefix(prefix)
-        return (each for each in self._entries(prefix) if isinstance(each, StoredObject))
-
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[Entry]:
-        return self._entries(prefix, level=level)
+        with remote_errors(self.bucket, self._address(prefix)):
+            entries = self.bucket.entries(self._client(), self.root + prefix, level=level)
+            while (entry := in_time(self.bucket, lambda: next(entries, None))) is not None:
+                size = entry.size if isinstance(entry, StoredObject) else None
+                if key := self._entry(entry.key, size):
+                    yield entry if not self.root else replace(entry, key=key)
 
     def delete(self, key: str) -> None:
         try:
@@ -275,26 +256,9 @@ class RemoteStore:
         patience = seconds.read_seconds * (1 << (size // _BYTES_PER_SECOND // 16).bit_length())
         return _client(self.bucket, S3Timeouts(seconds.connect_seconds, patience))
 
-    def _head(self, key: str) -> StoredObject:
-        item = self.find(key)
-        if item is None:
-            raise no_object(f"{self.uri}/{key}")
-        return item
-
     def _check_bucket(self, key: str) -> None:
         """Raise for a missing bucket: a HEAD of an object does not show it."""
-        next(self._entries(f"{key}/"), None)
-
-    def _entries(self, prefix: str, *, level: bool = False) -> Iterator[Entry]:
-        root = self.root
-        with remote_errors(self.bucket, f"{self.uri}/{prefix}"):
-            entries = self.bucket.entries(self._client(), root + prefix, level=level)
-            while (entry := in_time(self.bucket, lambda: next(entries, None))) is not None:
-                key = entry.key.removeprefix(root)
-                # Consoles and Hadoop write an empty object for a directory.
-                is_marker = isinstance(entry, StoredObject) and key.endswith("/") and not entry.size
-                if key and not is_marker:
-                    yield entry if not root else _renamed(entry, key)
+        next(self.scan(f"{key}/"), None)
 
     def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool:
         with store_errors(path), open_stream(path) as file:
@@ -365,7 +329,7 @@ class RemoteStore:
     def _call(self, key: str, call: Callable[[str], _T]) -> _T:
         """Call obstore for a key; repeat after failures that may pass."""
         check_key(key)
-        with remote_errors(self.bucket, f"{self.uri}/{key}"):
+        with remote_errors(self.bucket, self._address(key)):
             return _repeated(lambda: in_time(self.bucket, partial(call, self.root + key)))
 
 
@@ -398,9 +362,14 @@ def _connected(bucket: Bucket, settings: Hashable, patience: S3Timeouts) -> Any:
         "connect_timeout": timedelta(seconds=patience.connect_seconds),
         "read_timeout": timedelta(seconds=patience.read_seconds),
         "timeout": timedelta(days=1),
+        "allow_http": bucket.endpoint.startswith("http://"),
     }
+    provider = bucket.credentials()
+    provider()  # Missing credentials are an error of their own here.
     # The attempts are counted above, because an attempt whose answer was lost matters.
-    return bucket.connect(client_options=options, retry_config={"max_retries": 0})
+    return bucket.connect(
+        credential_provider=provider, client_options=options, retry_config={"max_retries": 0}
+    )
 
 
 class _Attempts:
@@ -447,11 +416,18 @@ def in_time(bucket: Bucket, call: Callable[[], _T]) -> _T:
 # --- listings -------------------------------------------------------------------------------------
 
 
-def listed_entries(client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
+def listed_entries(
+    client: Any,
+    prefix: str,
+    is_directory: Callable[[Mapping[str, str]], bool] = lambda _: False,
+    *,
+    level: bool,
+) -> Iterator[Entry]:
     """List with obstore, whose paths have no empty, '.' or '..' part and no outer slash.
 
     A key with such a part is an InvalidKeyError. The marker of a directory looks like an empty
-    object, so a lookup decides which empty objects exist. A level is read as a whole.
+    object, so a lookup decides which empty objects exist; `is_directory` may reject one by its
+    attributes. A level is read as a whole.
     """
     folder = prefix.rpartition("/")[0]
     if level or not folder:
@@ -472,7 +448,7 @@ def listed_entries(client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:
             if not path.startswith(prefix) or path in empty:
                 continue
             if not each["size"]:
-                if not _is_empty(client, path):
+                if not _is_empty(client, path, is_directory):
                     continue
                 empty.add(path)
             yield stored(path, each)
@@ -498,11 +474,12 @@ def _pages(client: Any, folder: str) -> Iterator[Sequence[Any]]:
             return
 
 
-def _is_empty(client: Any, path: str) -> bool:
+def _is_empty(client: Any, path: str, is_directory: Callable[[Any], bool]) -> bool:
     try:
-        return bool(_repeated(lambda: obstore.head(client, path))["size"] == 0)
+        answer = _repeated(lambda: obstore.get(client, path, options={"head": True}))
     except FileNotFoundError:
         return False
+    return answer.meta["size"] == 0 and not is_directory(answer.attributes)
 
 
 def _attributes(content_type: str) -> dict[str, Any]:
@@ -513,12 +490,6 @@ def stored(key: str, facts: Mapping[str, Any]) -> StoredObject:
     """Convert obstore's metadata of an object."""
     microseconds = (facts["last_modified"] - _EPOCH) // timedelta(microseconds=1)
     return StoredObject(key, facts["size"], microseconds * 1000, (facts["e_tag"] or "").strip('"'))
-
-
-def _renamed(entry: Entry, key: str) -> Entry:
-    if isinstance(entry, StoredFolder):
-        return StoredFolder(key)
-    return StoredObject(key, entry.size, entry.mtime, entry.checksum, entry.is_opaque)
 
 
 # --- answers and errors ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
@@ -20,7 +20,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.interrupts import check_interrupted
-from sparklake.stores.objects.buckets import no_bucket, no_object
+from sparklake.stores.objects.buckets import environment, no_bucket, no_object
 from sparklake.stores.objects.waits import WAITS, timeouts
 
 try:
@@ -99,14 +99,13 @@ _NO_CREDENTIALS = (
 
 def s3_client() -> Any:  # boto3 creates a client's methods at run time
     """Return this process's client for its AWS_* environment. Not shared with forked processes."""
-    settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
     with _CREATING.setdefault(pid, Lock()):
-        return _client(pid, tuple(sorted(settings)), timeouts())
+        return _client(pid, environment("AWS_"), timeouts())
 
 
 @lru_cache(maxsize=8)
-def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Timeouts) -> Any:
+def _client(pid: int, settings: Hashable, patience: S3Timeouts) -> Any:
     # A separate session, because boto3's default session is not thread-safe.
     core = get_session()
     core.register_component("response_parser_factory", PageParsers())

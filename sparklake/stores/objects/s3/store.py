@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.errors import StoreError
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.graveler.times import SECOND
 from sparklake.interrupts import within_grace
-from sparklake.stores.objects.buckets import no_bucket, no_object, put_all
-from sparklake.stores.objects.key_checks import check_key, check_prefix
+from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
-from sparklake.stores.objects.prefetch import overlapped
 from sparklake.stores.objects.s3.client import (
     CUT_SHORT,
     BotoCoreError,
@@ -61,24 +60,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
-class S3Store:
+class S3Store(BucketStore):
     """Objects under a prefix of a bucket, with boto3's standard credentials."""
 
     bucket: str
     prefix: str = ""
 
     @property
-    def uri(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
-
-    @property
-    def root(self) -> str:
-        """The prefix of all keys: empty, or with a trailing '/'."""
-        return f"{self.prefix}/" if self.prefix else ""
-
-    @property
-    def traits(self) -> StoreTraits:
-        return StoreTraits()
+    def bucket_uri(self) -> str:
+        return f"s3://{self.bucket}"
 
     def get(self, key: str) -> bytes:
         target = self._target(key)
@@ -96,10 +86,6 @@ class S3Store:
                     raise
         return ContentPart(b"", self._head(key).size)
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of objects. Several reads run at a time."""
-        return overlapped(self.get, keys)
-
     def get_to_file(self, key: str, path: Path) -> None:
         """Stream an object to a local file, through a temporary name next to it."""
         target = self._target(key)
@@ -107,10 +93,7 @@ class S3Store:
             _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Write an object unless it exists.
-
-        Returns True after a lost response if the object has this content.
-        """
+        """Write an object unless it exists; True after a lost response if it has this content."""
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
@@ -118,13 +101,10 @@ class S3Store:
         with s3_errors(self._address(key)):
             s3_client().put_object(**target, Body=body)
 
-    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        return put_all(bodies, check_key, self.put_if_absent)
-
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
     ) -> Sequence[str]:
-        return put_all(files, check_key, partial(self._put_file, watch))
+        return self._put_all(files, partial(self._put_file, watch))
 
     def find(self, key: str) -> StoredObject | None:
         target = self._target(key)
@@ -142,12 +122,16 @@ class S3Store:
     def checksum(self, key: str) -> str:
         return self._head(key).checksum
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        check_prefix(prefix)
-        return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
-
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
-        return self._objects(prefix, "/" if level else "")
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[Entry]:
+        with s3_errors(self._address(prefix)):
+            pages = s3_client().get_paginator("list_objects_v2")
+            request = {"Bucket": self.bucket, "Prefix": self.root + prefix}
+            for page in pages.paginate(**request, **({"Delimiter": "/"} if level else {})):
+                for each in page.get("CommonPrefixes", ()):
+                    yield StoredFolder(self._entry(each["Prefix"], None))
+                for each in page.get("Contents", ()):
+                    if key := self._entry(each["Key"], each["Size"]):
+                        yield _stored(key, each["Size"], each)
 
     def delete(self, key: str) -> None:
         target = self._target(key)
@@ -185,18 +169,9 @@ class S3Store:
     def remove_emptied(self) -> None:
         """Do nothing: a bucket has no folders."""
 
-    def _address(self, key: str) -> str:
-        return f"{self.uri}/{key}"
-
     def _target(self, key: str) -> dict[str, str]:
         check_key(key)
         return {"Bucket": self.bucket, "Key": self.root + key}
-
-    def _head(self, key: str) -> StoredObject:
-        item = self.find(key)
-        if item is None:
-            raise no_object(self._address(key))
-        return item
 
     def _check_bucket(self, key: str) -> None:
         """Raise for a missing bucket: a HEAD of an object does not show it."""
@@ -206,22 +181,6 @@ class S3Store:
         except ClientError as error:
             if error_code(error) == "404":
                 raise no_bucket(self._address(key)) from error
-
-    def _objects(self, prefix: str, delimiter: str = "") -> Iterator[StoredObject | StoredFolder]:
-        root = self.root
-        with s3_errors(self._address(prefix)):
-            pages = s3_client().get_paginator("list_objects_v2")
-            request = {"Bucket": self.bucket, "Prefix": root + prefix}
-            for page in pages.paginate(
-                **request, **({"Delimiter": delimiter} if delimiter else {})
-            ):
-                for each in page.get("CommonPrefixes", ()):
-                    yield StoredFolder(each["Prefix"].removeprefix(root))
-                for each in page.get("Contents", ()):
-                    key = each["Key"].removeprefix(root)
-                    # Consoles and Hadoop write an empty object for a directory.
-                    if key and not (key.endswith("/") and each["Size"] == 0):
-                        yield _stored(key, each["Size"], each)
 
     def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool:
         with store_errors(path), open_stream(path) as stream:
