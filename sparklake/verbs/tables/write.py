@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote_to_bytes
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -224,7 +225,7 @@ def removals(
     depth = len(request.partition_by)
     within = None
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
-        within = pc.unique(_partition(names, depth)).drop_null()
+        within = pc.unique(_partition(pc.unique(names), depth)).drop_null()
     for batch in table.objects.batches():
         paths = batch.column("path")
         name = pc.utf8_slice_codeunits(paths, len(table.folder))
@@ -236,8 +237,14 @@ def removals(
 
 
 def _partition(names: pa.Array, depth: int) -> pa.Array:
-    """Return the partition folders of files, null without a partition."""
+    """Return the partition folders of files in one spelling, null without a partition."""
     pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
     inside = pc.match_substring_regex(names, pattern)
     folders = pc.replace_substring_regex(names, pattern, r"\1")
-    return pc.if_else(inside, folders, None)
+    folders = pc.if_else(inside, folders, None).dictionary_encode()
+    # Spark, pyarrow and others escape different characters.
+    spelled = [
+        "/".join(quote(unquote_to_bytes(part), safe="") for part in each.split("/"))
+        for each in folders.dictionary.to_pylist()
+    ]
+    return pa.array(spelled, pa.string()).take(folders.indices)
