@@ -17,9 +17,9 @@ class Engine(str, Enum):
     SPARK = "spark"
 
 
-class S3Writes(str, Enum):
+class BucketWrites(str, Enum):
     """How Spark writes to buckets: Hadoop's client, uploads by tasks, or the first available."""
 
     AUTO = "auto"
-    S3A = "s3a"
+    HADOOP = "hadoop"
     UPLOAD = "upload"

@@ -13,16 +13,16 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparklake.choices import BucketWrites as BucketWrites
 from sparklake.choices import Engine as Engine
-from sparklake.choices import S3Writes as S3Writes
 from sparklake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from sparklake.settings_file import FileSettings
 
 SETTINGS_FILE = "sparklake.toml"
-S3_CONNECT_SECONDS = "SPARKLAKE_S3_CONNECT_SECONDS"
-S3_READ_SECONDS = "SPARKLAKE_S3_READ_SECONDS"
+BUCKET_CONNECT_SECONDS = "SPARKLAKE_BUCKET_CONNECT_SECONDS"
+BUCKET_READ_SECONDS = "SPARKLAKE_BUCKET_READ_SECONDS"
 JARS_FOLDER = "SPARKLAKE_JARS"
 _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
@@ -85,14 +85,14 @@ WEBHOOKS_ONLY = HookSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class S3Timeouts:
-    """The timeouts of S3 requests: to connect, and for the next bytes."""
+class BucketTimeouts:
+    """The timeouts of requests to buckets: to connect, and for the next bytes."""
 
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
 
 
-_TIMEOUTS = S3Timeouts()
+_TIMEOUTS = BucketTimeouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class Settings:
     cache: CacheSettings = CacheSettings()
     workers: int | None = None
     hooks: HookSettings = WEBHOOKS_ONLY
-    s3_writes: S3Writes = S3Writes.AUTO
-    s3_timeouts: S3Timeouts = _TIMEOUTS
+    bucket_writes: BucketWrites = BucketWrites.AUTO
+    bucket_timeouts: BucketTimeouts = _TIMEOUTS
     once: OnceSettings = DEFAULT_ONCE
 
 
@@ -144,8 +144,8 @@ def load_settings(
     """Return the settings of the arguments, the environment and the file.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
-    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
-    SPARKLAKE_S3_CONNECT_SECONDS, SPARKLAKE_S3_READ_SECONDS, SPARKLAKE_ONCE_DAYS and
+    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_BUCKET_WRITES,
+    SPARKLAKE_BUCKET_CONNECT_SECONDS, SPARKLAKE_BUCKET_READ_SECONDS, SPARKLAKE_ONCE_DAYS and
     SPARKLAKE_ONCE_WAIT_SECONDS. SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP,
     SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV have comma-separated values.
     """
@@ -159,11 +159,11 @@ def load_settings(
         cache=_cache_here(CacheSettings(from_file.cache, from_file.cache_bytes)),
         workers=_workers() or from_file.workers,
         hooks=_hooks(from_file),
-        s3_writes=_s3_writes() or from_file.s3_writes or S3Writes.AUTO,
-        s3_timeouts=s3_timeouts_here(
-            S3Timeouts(
-                from_file.s3_connect_seconds or _TIMEOUTS.connect_seconds,
-                from_file.s3_read_seconds or _TIMEOUTS.read_seconds,
+        bucket_writes=_bucket_writes() or from_file.bucket_writes or BucketWrites.AUTO,
+        bucket_timeouts=bucket_timeouts_here(
+            BucketTimeouts(
+                from_file.bucket_connect_seconds or _TIMEOUTS.connect_seconds,
+                from_file.bucket_read_seconds or _TIMEOUTS.read_seconds,
             )
         ),
         once=_once(from_file),
@@ -181,11 +181,11 @@ def cache_place(settings: CacheSettings) -> tuple[Path, int]:
     return folder.expanduser().absolute(), 0 if settings.max_bytes == 0 else max_bytes
 
 
-def s3_timeouts_here(timeouts: S3Timeouts) -> S3Timeouts:
+def bucket_timeouts_here(timeouts: BucketTimeouts) -> BucketTimeouts:
     """Return timeouts, overridden by this machine's environment."""
-    return S3Timeouts(
-        _number(S3_CONNECT_SECONDS, "seconds") or timeouts.connect_seconds,
-        _number(S3_READ_SECONDS, "seconds") or timeouts.read_seconds,
+    return BucketTimeouts(
+        _number(BUCKET_CONNECT_SECONDS, "seconds") or timeouts.connect_seconds,
+        _number(BUCKET_READ_SECONDS, "seconds") or timeouts.read_seconds,
     )
 
 
@@ -278,12 +278,12 @@ def _workers() -> int | None:
     return int(text) if text else None
 
 
-def _s3_writes() -> S3Writes | None:
-    text = os.environ.get("SPARKLAKE_S3_WRITES")
-    if text and text not in {each.value for each in S3Writes}:
-        names = ", ".join(each.value for each in S3Writes)
-        raise InvalidInputError(f"SPARKLAKE_S3_WRITES is {text!r}: choose one of {names}")
-    return S3Writes(text) if text else None
+def _bucket_writes() -> BucketWrites | None:
+    text = os.environ.get("SPARKLAKE_BUCKET_WRITES")
+    if text and text not in {each.value for each in BucketWrites}:
+        names = ", ".join(each.value for each in BucketWrites)
+        raise InvalidInputError(f"SPARKLAKE_BUCKET_WRITES is {text!r}: choose one of {names}")
+    return BucketWrites(text) if text else None
 
 
 def _hooks(from_file: FileSettings) -> HookSettings:

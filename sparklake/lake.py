@@ -77,9 +77,9 @@ def connect(
         []
     """
     settings = load_settings(home, dsn, parse_engine(engine))
-    use_timeouts(settings.s3_timeouts)
+    use_timeouts(settings.bucket_timeouts)
     ref_store, release = _open_ref_store(settings)
-    runners = Runners(settings.engine, spark, settings.workers, progress, settings.s3_writes)
+    runners = Runners(settings.engine, spark, settings.workers, progress, settings.bucket_writes)
     return Lake(
         ref_store=ref_store,
         runners=runners,
@@ -100,7 +100,7 @@ def connect_running(home: str | Path | None = None, dsn: str | None = None) -> L
         from sparklake.stores.embedded import running_dsn
 
         settings = replace(settings, dsn=running_dsn(settings.home))
-    use_timeouts(settings.s3_timeouts)
+    use_timeouts(settings.bucket_timeouts)
     ref_store = existing_ref_store(settings.dsn or "")
     runners = Runners(settings.engine, workers=settings.workers)
     return Lake(ref_store, runners, settings.committer, cache=settings.cache)

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from sparklake.choices import Engine, S3Writes
+from sparklake.choices import BucketWrites, Engine
 from sparklake.errors import InvalidInputError
 
 
@@ -66,18 +66,18 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...] | None,
         Meta(description="Patterns of the environment variables that hooks may use."),
     ] = None
-    s3_writes: Annotated[
-        S3Writes | None,
+    bucket_writes: Annotated[
+        BucketWrites | None,
         Meta(
-            description="How Spark's writers write to buckets: `s3a` uses Hadoop's client, "
-            "`upload` uploads files from local disks, and `auto` is `s3a` if Spark has it."
+            description="How Spark's writers write to buckets: `hadoop` uses Hadoop's client, "
+            "`upload` uploads files from local disks, and `auto` is `hadoop` if Spark has it."
         ),
     ] = None
-    s3_connect_seconds: Annotated[
+    bucket_connect_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(description="The connection timeout of bucket requests, in seconds."),
     ] = None
-    s3_read_seconds: Annotated[
+    bucket_read_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(description="The read timeout of bucket requests, in seconds, for the next bytes."),
     ] = None

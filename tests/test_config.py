@@ -11,11 +11,11 @@ import pytest
 
 from sparklake.config import (
     NO_CACHE,
+    BucketTimeouts,
+    BucketWrites,
     CacheSettings,
     Engine,
     OnceSettings,
-    S3Timeouts,
-    S3Writes,
     Settings,
     cache_place,
     disk_root,
@@ -37,8 +37,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "CACHE",
         "CACHE_BYTES",
         "WORKERS",
-        "S3_CONNECT_SECONDS",
-        "S3_READ_SECONDS",
+        "BUCKET_CONNECT_SECONDS",
+        "BUCKET_READ_SECONDS",
         "ONCE_DAYS",
         "ONCE_WAIT_SECONDS",
     ):
@@ -85,14 +85,14 @@ def test_workers_are_a_number_from_one_on(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_timeouts_are_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_settings().s3_timeouts == S3Timeouts()
-    write_file(tmp_path / ".sparklake", "s3_connect_seconds = 0.5\ns3_read_seconds = 120")
-    assert load_settings().s3_timeouts == S3Timeouts(0.5, 120)
-    monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "7.5")
-    assert load_settings().s3_timeouts == S3Timeouts(0.5, 7.5)
+    assert load_settings().bucket_timeouts == BucketTimeouts()
+    write_file(tmp_path / ".sparklake", "bucket_connect_seconds = 0.5\nbucket_read_seconds = 120")
+    assert load_settings().bucket_timeouts == BucketTimeouts(0.5, 120)
+    monkeypatch.setenv("SPARKLAKE_BUCKET_READ_SECONDS", "7.5")
+    assert load_settings().bucket_timeouts == BucketTimeouts(0.5, 7.5)
     for bad in ("0", "-1", "long", "inf", "nan"):
-        monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", bad)
-        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_S3_READ_SECONDS is '{bad}'"):
+        monkeypatch.setenv("SPARKLAKE_BUCKET_READ_SECONDS", bad)
+        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_BUCKET_READ_SECONDS is '{bad}'"):
             load_settings()
 
 
@@ -139,7 +139,7 @@ def test_an_empty_variable_is_no_choice(tmp_path: Path, monkeypatch: pytest.Monk
         ("engine = 'turbo'", "Invalid enum value 'turbo'"),
         ("workers = 0", "`int` >= 1"),
         ("dsn = ", "Invalid value"),
-        ("s3_read_seconds = 0", "`float` > 0"),
+        ("bucket_read_seconds = 0", "`float` > 0"),
         ("cache_bytes = -1", "Expected `int` >= 0"),
         ("cache_bytes = 'much'", "Expected `int | null`, got `str`"),
         ("[lake]\ndsn = 'x'", "unknown field `lake`"),
@@ -202,7 +202,7 @@ def test_the_sample_in_conf_is_valid() -> None:
         ("lua",),
         ("hooks.example.com", "10.20.0.0/16"),
         ("LAKEFSACTIONS_*",),
-        S3Writes.AUTO,
+        BucketWrites.AUTO,
         5.0,
         30.0,
         7.0,
@@ -267,9 +267,9 @@ def test_a_size_that_is_no_number_is_refused(size: str, monkeypatch: pytest.Monk
 
 
 def test_how_buckets_are_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_settings().s3_writes is S3Writes.AUTO
-    monkeypatch.setenv("SPARKLAKE_S3_WRITES", "upload")
-    assert load_settings().s3_writes is S3Writes.UPLOAD
-    monkeypatch.setenv("SPARKLAKE_S3_WRITES", "ftp")
-    with pytest.raises(InvalidInputError, match="auto, s3a, upload"):
+    assert load_settings().bucket_writes is BucketWrites.AUTO
+    monkeypatch.setenv("SPARKLAKE_BUCKET_WRITES", "upload")
+    assert load_settings().bucket_writes is BucketWrites.UPLOAD
+    monkeypatch.setenv("SPARKLAKE_BUCKET_WRITES", "ftp")
+    with pytest.raises(InvalidInputError, match="auto, hadoop, upload"):
         load_settings()

@@ -38,7 +38,7 @@ KINDS = 24
 
 FOREVER = sys.maxsize
 STALL_SECONDS = 1.0
-_IMPATIENT: dict[str, Any] = {"environment": {"SPARKLAKE_S3_READ_SECONDS": "0.4"}}
+_IMPATIENT: dict[str, Any] = {"environment": {"SPARKLAKE_BUCKET_READ_SECONDS": "0.4"}}
 YEAR = 365 * 24 * 3600
 
 Run = Callable[[str, Random], str]

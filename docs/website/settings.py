@@ -13,9 +13,9 @@ from sparklake.config import (
     DEFAULT_ONCE,
     ENVIRONMENT,
     WEBHOOKS_ONLY,
+    BucketTimeouts,
+    BucketWrites,
     Engine,
-    S3Timeouts,
-    S3Writes,
     environment_name,
 )
 from sparklake.settings_file import FileSettings
@@ -76,9 +76,9 @@ def default_values() -> dict[str, object]:
     return {
         "engine": Engine.AUTO.value,
         "cache_bytes": DEFAULT_CACHE_BYTES,
-        "s3_writes": S3Writes.AUTO.value,
+        "bucket_writes": BucketWrites.AUTO.value,
         **{f"hooks_{name}": value for name, value in asdict(WEBHOOKS_ONLY).items()},
-        **{f"s3_{name}": value for name, value in asdict(S3Timeouts()).items()},
+        **{f"bucket_{name}": value for name, value in asdict(BucketTimeouts()).items()},
         **{f"once_{name}": value for name, value in asdict(DEFAULT_ONCE).items()},
     }
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparklake.config import Engine, S3Writes
+from sparklake.config import BucketWrites, Engine
 from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
 from sparklake.session import active_session, spark_session
 
@@ -51,7 +51,7 @@ class Runners:
     spark: SparkSession | None = None
     workers: int | None = None
     progress: Progress = UNWATCHED
-    s3_writes: S3Writes = S3Writes.AUTO
+    bucket_writes: BucketWrites = BucketWrites.AUTO
     _local: LocalRunner | None = None
     _threads: ThreadRunner | None = None
 

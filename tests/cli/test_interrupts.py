@@ -183,7 +183,7 @@ def test_what_is_waited_for_is_said(
     command = run(
         *("put", str(tmp_path / "file"), "lakefs://lake/main/new"),
         SPARKLAKE_DSN=lake_in_bucket,
-        SPARKLAKE_S3_READ_SECONDS="2",
+        SPARKLAKE_BUCKET_READ_SECONDS="2",
         **of_bucket(silent),
     )
     command.until(lambda: f"waiting for {silent.url}: no response for" in command.errors)

@@ -54,7 +54,7 @@ STORES = {"s3": s3_root, "azure": azure_root, "google": google_root}
 @pytest.fixture(params=STORES)
 def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     root, variable, endpoint = STORES[request.param](request)
-    monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "0.5")
+    monkeypatch.setenv("SPARKLAKE_BUCKET_READ_SECONDS", "0.5")
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     monkeypatch.setattr(remote, "PAUSES", (0.02, 0.05, *(0.1,) * 8))
     monkeypatch.setattr(remote, "_SILENT_ATTEMPTS", 8)

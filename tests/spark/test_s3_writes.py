@@ -12,7 +12,7 @@ from delta.tables import DeltaTable
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.config import S3Writes
+from sparklake.config import BucketWrites
 from sparklake.errors import MissingDependencyError, MissingFileError
 from sparklake.testing.lakes import contents
 from sparklake.testing.s3_server import make_bucket, s3_environment, s3_server
@@ -67,8 +67,8 @@ def frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, "id int, name string").coalesce(1)
 
 
-def writes(lake: Lake, patch: pytest.MonkeyPatch, how: S3Writes) -> None:
-    patch.setattr(lake._runners, "s3_writes", how)
+def writes(lake: Lake, patch: pytest.MonkeyPatch, how: BucketWrites) -> None:
+    patch.setattr(lake._runners, "bucket_writes", how)
 
 
 def test_spark_writes_to_the_bucket_itself(
@@ -98,7 +98,7 @@ def test_tasks_upload_what_spark_has_written_to_local_disk(
     lake: Lake, repo: Repository, frame: DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path))
-    writes(lake, monkeypatch, S3Writes.UPLOAD)
+    writes(lake, monkeypatch, BucketWrites.UPLOAD)
     main = repo.branch("main")
     done = main.write(frame, TABLE, "json", partition_by=["name"])
     assert done.files == 4
@@ -141,7 +141,7 @@ def test_machines_that_do_not_share_a_disk_stage_nothing(
 ) -> None:
     """As the driver sees it: some files of the tasks are not on its disk."""
     monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path))
-    writes(lake, monkeypatch, S3Writes.UPLOAD)
+    writes(lake, monkeypatch, BucketWrites.UPLOAD)
     save = spark_writing._save
 
     def elsewhere(rows: DataFrame, request: Any, uri: str, *options: Any) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import random
 from typing import Any, Protocol, TypeVar
 
-from sparklake.config import S3Timeouts
+from sparklake.config import BucketTimeouts
 from sparklake.errors import (
     CorruptFileError,
     InvalidKeyError,
@@ -254,7 +254,7 @@ class RemoteStore(BucketStore):
         seconds = timeouts()
         # Few different timeouts, because each is a client with connections of its own.
         patience = seconds.read_seconds * (1 << (size // _BYTES_PER_SECOND // 16).bit_length())
-        return _client(self.bucket, S3Timeouts(seconds.connect_seconds, patience))
+        return _client(self.bucket, BucketTimeouts(seconds.connect_seconds, patience))
 
     def _check_bucket(self, key: str) -> None:
         """Raise for a missing bucket: a HEAD of an object does not show it."""
@@ -346,7 +346,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _client(bucket: Bucket, patience: S3Timeouts) -> Any:
+def _client(bucket: Bucket, patience: BucketTimeouts) -> Any:
     if _process["is_orphan"]:
         raise StoreError(
             f"{bucket.uri} cannot be used in this process: it was forked after its parent used a "
@@ -357,7 +357,7 @@ def _client(bucket: Bucket, patience: S3Timeouts) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _connected(bucket: Bucket, settings: Hashable, patience: S3Timeouts) -> Any:
+def _connected(bucket: Bucket, settings: Hashable, patience: BucketTimeouts) -> Any:
     options = {
         "connect_timeout": timedelta(seconds=patience.connect_seconds),
         "read_timeout": timedelta(seconds=patience.read_seconds),

@@ -1,28 +1,28 @@
-"""Timeouts of S3 requests, and the warning about long waits."""
+"""Timeouts of requests to buckets, and the warning about long waits."""
 
 from __future__ import annotations
 
 import logging
 
-from sparklake.config import S3Timeouts, s3_timeouts_here
+from sparklake.config import BucketTimeouts, bucket_timeouts_here
 from sparklake.stores.waits import Wait, Waits
 
 SAY_SECONDS = 3.0
 """How long a request waits before a warning, in seconds."""
 
 # Without a handler, Python writes warnings to stderr.
-_LOG = logging.getLogger("sparklake.s3")
+_LOG = logging.getLogger("sparklake.buckets")
 
-_given = [S3Timeouts()]
+_given = [BucketTimeouts()]
 
 
-def use_timeouts(timeouts: S3Timeouts) -> None:
+def use_timeouts(timeouts: BucketTimeouts) -> None:
     """Set the timeouts of this process. The environment takes precedence."""
     _given[0] = timeouts
 
 
-def timeouts() -> S3Timeouts:
-    return s3_timeouts_here(_given[0])
+def timeouts() -> BucketTimeouts:
+    return bucket_timeouts_here(_given[0])
 
 
 def _warn(wait: Wait[str]) -> None:

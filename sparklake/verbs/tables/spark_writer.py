@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import S3Writes, disk_root
+from sparklake.config import BucketWrites, disk_root
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
@@ -107,9 +107,9 @@ def _has_spark_client(context: Context) -> bool:
     # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import lacks_client
 
-    setting = context.runners.s3_writes
-    if setting is not S3Writes.AUTO:
-        return setting is S3Writes.S3A
+    setting = context.runners.bucket_writes
+    if setting is not BucketWrites.AUTO:
+        return setting is BucketWrites.HADOOP
     marker = spark_uri(f"{context.info.storage_namespace}/{NAMESPACE_MARKER_KEY}")
     reader = context.runners.session().read.format("text").schema("value string")
     try:

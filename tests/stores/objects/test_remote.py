@@ -183,7 +183,7 @@ def line(
 ) -> Iterator[FaultyStore]:
     """Yield a bad line to the server, without faults at first."""
     monkeypatch.setattr(remote, "PAUSES", (0.01,) * 3)
-    monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "0.4")
+    monkeypatch.setenv("SPARKLAKE_BUCKET_READ_SECONDS", "0.4")
     with faulty_store(s3_endpoint, rate=0, seed=0) as faulty:
         faulty.stall_seconds = 1.0
         monkeypatch.setenv("AWS_ENDPOINT_URL", faulty.endpoint)
@@ -266,7 +266,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_a_call_that_waits(store: RemoteStore, line: FaultyStore) -> None:
     line.stall_seconds = 20
     line.aim(STALLED, count=100)
-    environment = {**os.environ, "SPARKLAKE_S3_READ_SECONDS": "20"}
+    environment = {**os.environ, "SPARKLAKE_BUCKET_READ_SECONDS": "20"}
     command = [sys.executable, "-c", WAITS, store.uri]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

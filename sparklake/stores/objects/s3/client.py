@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from sparklake.config import S3Timeouts
+from sparklake.config import BucketTimeouts
 from sparklake.errors import (
     CorruptFileError,
     MissingDependencyError,
@@ -105,7 +105,7 @@ def s3_client() -> Any:  # boto3 creates a client's methods at run time
 
 
 @lru_cache(maxsize=8)
-def _client(pid: int, settings: Hashable, patience: S3Timeouts) -> Any:
+def _client(pid: int, settings: Hashable, patience: BucketTimeouts) -> Any:
     # A separate session, because boto3's default session is not thread-safe.
     core = get_session()
     core.register_component("response_parser_factory", PageParsers())

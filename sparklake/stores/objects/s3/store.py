@@ -30,7 +30,7 @@ from sparklake.stores.objects.s3.client import (
     s3_errors,
 )
 
-_LOG = logging.getLogger("sparklake.s3")
+_LOG = logging.getLogger("sparklake.buckets")
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = "Mapping[str, Any]"
