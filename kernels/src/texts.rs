@@ -2,7 +2,12 @@
 
 use crate::bytes::{Declined, Items, Outcome, require};
 
-const BUCKET_BYTES: std::ops::RangeInclusive<usize> = 3..=255;
+const AZURE_CLOUDS: [&[u8]; 4] = [
+    b".blob.core.windows.net",
+    b".blob.core.chinacloudapi.cn",
+    b".blob.core.usgovcloudapi.net",
+    b".blob.storage.azure.net",
+];
 
 /// Declines a column with an item that is not UTF-8.
 pub fn require_text(items: &Items) -> Outcome<()> {
@@ -50,17 +55,66 @@ fn is_plain_uri(text: &[u8]) -> bool {
     after_place(text).is_some_and(|key| key.split(|byte| *byte == b'/').all(is_part))
 }
 
-/// Returns what follows `s3://bucket/`, `s3a://bucket/` or `file:///`.
+/// Returns the key of a file's or an object's address in its usual spelling.
 fn after_place(text: &[u8]) -> Option<&[u8]> {
-    if let Some(path) = text.strip_prefix(b"file:///") {
-        return Some(path);
+    let (scheme, rest) = text.split_at(text.windows(3).position(|three| three == b"://")?);
+    let rest = &rest[3..];
+    if scheme == b"file" {
+        return rest.strip_prefix(b"/");
     }
-    let rest = text.strip_prefix(b"s3")?;
-    let rest = rest.strip_prefix(b"a").unwrap_or(rest).strip_prefix(b"://")?;
-    let slash = rest.iter().position(|byte| *byte == b'/')?;
-    let in_bucket = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    let is_bucket = BUCKET_BYTES.contains(&slash) && rest[..slash].iter().all(in_bucket);
-    is_bucket.then_some(&rest[slash + 1..])
+    let (place, key) = before_slash(rest)?;
+    match scheme {
+        b"s3" | b"s3a" => is_s3_bucket(place).then_some(key),
+        b"gs" => is_google_bucket(place).then_some(key),
+        b"https" => {
+            let (container, key) = before_slash(key)?;
+            let is_usual = !key.iter().any(|byte| br"\?&@".contains(byte));
+            (is_usual && is_azure_host(place) && is_container(container)).then_some(key)
+        }
+        _ => None,
+    }
+}
+
+/// Splits a text at its first slash.
+fn before_slash(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = text.iter().position(|byte| *byte == b'/')?;
+    Some((&text[..slash], &text[slash + 1..]))
+}
+
+fn is_s3_bucket(name: &[u8]) -> bool {
+    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    (3..=255).contains(&name.len()) && name.iter().all(in_name)
+}
+
+fn is_google_bucket(name: &[u8]) -> bool {
+    let ends = [name.first(), name.last()];
+    let in_name = |byte: &u8| is_low(byte) || b"._-".contains(byte);
+    (3..=222).contains(&name.len())
+        && name.iter().all(in_name)
+        && ends.into_iter().flatten().all(is_low)
+}
+
+fn is_azure_host(host: &[u8]) -> bool {
+    AZURE_CLOUDS.iter().filter_map(|cloud| host.strip_suffix(*cloud)).any(is_account)
+}
+
+/// Returns whether a text is an account, with or without its DNS zone.
+fn is_account(text: &[u8]) -> bool {
+    let dot = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
+    let (name, zone) = text.split_at(dot);
+    let is_zone = zone.strip_prefix(b".z").is_some_and(|number| {
+        (1..=3).contains(&number.len()) && number.iter().all(u8::is_ascii_digit)
+    });
+    (3..=24).contains(&name.len()) && name.iter().all(is_low) && (zone.is_empty() || is_zone)
+}
+
+fn is_container(name: &[u8]) -> bool {
+    let name = name.strip_prefix(b"$").unwrap_or(name);
+    (3..=63).contains(&name.len()) && name.iter().all(|byte| is_low(byte) || *byte == b'-')
+}
+
+fn is_low(byte: &u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
 /// Returns whether a text starts like a URI, such as `s3:/`.

@@ -23,6 +23,7 @@ from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import normalise_object_uri, open_object, open_store
 from sparklake.stores.objects.addresses import (
     PLAIN_PLACES,
+    UNUSUAL,
     URI_START,
     canonical_addresses,
     stored_addresses,
@@ -122,9 +123,8 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
     """Return a mask of plain keys, and of URIs with a valid start outside a namespace."""
     plain = pc.if_else(
         pc.match_substring(addresses, "://"),
-        pc.and_(
-            pc.match_substring_regex(addresses, _BEGINNING),
-            pc.invert(pc.starts_with(addresses, storage_namespace)),
+        pc.and_not(
+            _are_plain_uris(addresses, _BEGINNING), pc.starts_with(addresses, storage_namespace)
         ),
         pc.and_(
             _are_plain_keys(addresses),
@@ -137,7 +137,13 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
 @kernels.defines(kernels.plain_uris)
 def plain_uris(addresses: pa.StringArray) -> Mask:
     """Return a mask of URIs without NUL, empty parts or parts with a leading '.'."""
-    return _truth(pc.match_substring_regex(addresses, _WHOLE))
+    return _truth(_are_plain_uris(addresses, _WHOLE))
+
+
+def _are_plain_uris(addresses: pa.StringArray, pattern: str) -> pa.BooleanArray:
+    return pc.and_not(
+        pc.match_substring_regex(addresses, pattern), pc.match_substring_regex(addresses, UNUSUAL)
+    )
 
 
 def _are_plain_keys(texts: pa.StringArray) -> pa.BooleanArray:

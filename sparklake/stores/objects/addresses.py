@@ -34,6 +34,9 @@ URI_START = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
 PLAIN_PLACES = "|".join(each.plain_place for each in BUILT_IN if each.plain_place)
 """The start of a plain address in any built-in store, up to the slash before the key."""
 
+UNUSUAL = "|".join(each.unusual for each in BUILT_IN if each.unusual)
+"""Addresses of plain places that are checked one by one."""
+
 HADOOP_CLIENTS = " or ".join(each.hadoop_client for each in BUILT_IN if each.hadoop_client)
 """The clients with which Spark reads and writes buckets."""
 

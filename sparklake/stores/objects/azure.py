@@ -267,6 +267,8 @@ AZURE = StoreProvider(
     to_spark=Rewrite(
         rf"^https://({_ACCOUNT})\.blob\.({_CLOUDS})/({_CONTAINER})", r"abfss://\3@\1.dfs.\2"
     ),
+    plain_place=_BLOB,
+    unusual=r"(?s)^https://.*[\\?&@]",
     encoded_place=_BLOB,
     hadoop_client="ABFS (hadoop-azure)",
     place=f"(?:{_BLOB}|{_HADOOP}|{_ANY_HTTPS}|{_SHORT})/",

@@ -146,6 +146,7 @@ GCS = StoreProvider(
     open=_open,
     open_destination=_open_destination,
     canonical="gs://",
+    plain_place=f"gs://{_BUCKET}",
     hadoop_client="the Cloud Storage connector (gcs-connector)",
 )
 """An object store in a bucket of Google Cloud Storage."""

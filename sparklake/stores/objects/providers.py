@@ -44,10 +44,10 @@ class StoreProvider:
     `to_canonical` replaces other schemes in addresses, `to_spark` changes canonical addresses to
     Hadoop's. The regular expression `canonical` matches the start of addresses with only one
     spelling. `plain_place` matches an address up to the slash before the key. Addresses that do not
-    match are checked one by one, which is slower. `encoded_place` does the same for canonical
-    addresses whose keys are percent-encoded in records. `place` matches the start of all addresses,
-    if they are not all those of the schemes. `hadoop_client` names the client that Spark needs;
-    with `spark_may_handle`, some sessions read canonical addresses with another one.
+    match, or that match `unusual`, are checked one by one, which is slower. `encoded_place` matches
+    the start of canonical addresses whose keys are percent-encoded in records, `place` that of all
+    addresses, if they are not all those of the schemes. `hadoop_client` names the client that Spark
+    needs; with `spark_may_handle`, some sessions read canonical addresses with another one.
     """
 
     schemes: tuple[str, ...]
@@ -61,6 +61,7 @@ class StoreProvider:
     to_canonical: Rewrite | None = None
     to_spark: Rewrite | None = None
     plain_place: str = ""
+    unusual: str = ""
     encoded_place: str = ""
     hadoop_client: str = ""
     spark_may_handle: bool = False
