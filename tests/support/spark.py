@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.spark import found_jars, spark_environment
+from benchmarks.spark import JARS, found_jars, spark_environment
 from sparklake import session
 
 if TYPE_CHECKING:
@@ -29,17 +29,22 @@ REMOTE = "SPARKLAKE_TEST_REMOTE"
 IS_3 = version("pyspark").startswith("3.")
 """Tells whether this is the oldest Spark that is supported, 3.5."""
 
-# What Spark 3.5 is warned of: it asks for versions by distutils, asks pandas for types as pandas
-# would not be asked any more, and leaves the sockets open by which it fetches results from the JVM.
+# What Spark 3.5 is warned of: it asks for versions by distutils, and asks pandas for types as pandas
+# would not be asked any more.
 _WARNED_OF_3 = (
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
     "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
+)
+# Before 4.2, Spark leaves the sockets open by which it fetches results from the JVM.
+_OPEN_SOCKETS = (
     r"ignore:unclosed <socket\.socket .*laddr=\('127\.0\.0\.1':ResourceWarning",
+    r"ignore:Exception ignored in. <socket\.socket .*laddr=\('127\.0\.0\.1'",
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for each in _WARNED_OF_3 if IS_3 else ():
+    is_old = IS_3 or version("pyspark").startswith(("4.0", "4.1"))
+    for each in (*(_WARNED_OF_3 if IS_3 else ()), *(_OPEN_SOCKETS if is_old else ())):
         config.addinivalue_line("filterwarnings", each)
 
 
@@ -69,6 +74,18 @@ def start_session(warehouse: Path) -> SparkSession:
         return builder.getOrCreate()
 
 
+def has_iceberg() -> bool:
+    """Tell whether the jars have Iceberg's, which exists for some versions of Spark."""
+    return any(each.name.startswith("iceberg-") for each in JARS.glob("*.jar"))
+
+
+_EXTENSIONS = {
+    "io.delta.sql.DeltaSparkSessionExtension": True,
+    # For ALTER TABLE ... ADD PARTITION FIELD, and in Spark 3.5 for CALL.
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions": has_iceberg(),
+}
+
+
 def _settings(warehouse: Path) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
@@ -77,7 +94,7 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": warehouse.as_uri(),
         "spark.jars": ",".join(map(str, found_jars())),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.extensions": ",".join(name for name, used in _EXTENSIONS.items() if used),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # As users have it: under SPARK_TESTING, Delta for Spark 3.5 names files in another way.
         "spark.databricks.delta.testOnly.dataFileNamePrefix": "",

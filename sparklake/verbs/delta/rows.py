@@ -38,12 +38,12 @@ from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_propert
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
-from sparklake.verbs.delta.table_copy import BaseTable, new_files, new_log
+from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
 from sparklake.verbs.delta.tree_log import TreeLog
 from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import tree_table
-from sparklake.verbs.tables.written import file_entries
+from sparklake.verbs.tables.written import file_entries, named_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -173,7 +173,7 @@ class DeltaRows:
             raise InvalidInputError(f"Delta made {len(entries)} commits of the merged rows")
         _check_metrics(entries[0], merged.counts)
         title = f"rows of {self.folder.rstrip('/')}"
-        with new_files(self.context, title, place, base, entries) as files:
+        with named_files(self.context, title, place, new_names(base, entries), "Delta") as files:
             entry_of = dict(file_entries(place, files))
         actions = restated(entries[0], self._settings, dest, signature)
         return RowCommit(version, actions, entry_of)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
@@ -42,7 +41,6 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.written import written_files
 
 _PUT_AT_ONCE = 64
 
@@ -172,24 +170,15 @@ class NewLog:
     checkpoint: Mapping[str, Path]
 
 
-@contextmanager
-def new_files(
-    context: Context, branch: str, place: str, base: BaseTable, entries: Sequence[Sequence[Action]]
-) -> Iterator[pa.Table]:
-    """Yield the files of new commits to a copy, as FILE_SCHEMA."""
+def new_names(base: BaseTable, entries: Sequence[Sequence[Action]]) -> pa.Array:
+    """Return the names of the files that commits to a copy add."""
     # Other files, such as those of a RESTORE, are already in the tree.
     existing = set(base.spelled.values())
     added = (fields for each in entries for fields in fields_of(each, "add", "cdc"))
     places = (place for fields in added for place in relative_places(fields))
-    new_names = {each.name for each in places if each.text not in existing}
-    names = pa.array(sorted(new_names), pa.string())
-    with written_files(context, branch, place, names) as files:
-        if files.num_rows != len(names):
-            raise MissingFileError(
-                f"{len(names) - files.num_rows} of the files that Delta wrote to {place} are "
-                "missing: check that driver and executors see the same storage"
-            )
-        yield files
+    return pa.array(
+        sorted({each.name for each in places if each.text not in existing}), pa.string()
+    )
 
 
 def new_log(context: Context, place: str, base: BaseTable, scratch: Path) -> NewLog:

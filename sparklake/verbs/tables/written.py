@@ -16,7 +16,12 @@ import pyarrow.compute as pc
 from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
-from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteFinishedError
+from sparklake.errors import (
+    MissingFileError,
+    NotFoundError,
+    RefStoreUnavailableError,
+    WriteFinishedError,
+)
 from sparklake.graveler.arrow_batches import pack_batches
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore, Write, WriteState
@@ -58,6 +63,20 @@ def written_files(
             hashes = partial(checksum_body, context.workspace, place)
             with kept(runner.collect(hashes, file_shares(files))) as whole:
                 yield whole
+
+
+@contextmanager
+def named_files(
+    context: Context, branch: str, place: str, names: pa.Array, engine: str
+) -> Iterator[pa.Table]:
+    """Yield the files that an engine committed in a place, as FILE_SCHEMA."""
+    with written_files(context, branch, place, names) as files:
+        if files.num_rows != len(names):
+            raise MissingFileError(
+                f"{len(names) - files.num_rows} of the files that {engine} wrote to {place} are "
+                "missing: check that driver and executors see the same storage"
+            )
+        yield files
 
 
 @contextmanager

@@ -1,0 +1,41 @@
+"""The reader without the jar shows what the jar shows, of tables that the jar wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import Repository
+from tests.spark.iceberg.conftest import CATALOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ENGINE = "auto"
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"), [(2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")]
+)
+def test_the_jars_tables(
+    repo: Repository, spark: SparkSession, warehouse: Path, version: int, mode: str
+) -> None:
+    name = f"{CATALOG}.v{version}_{mode.replace('-', '_')}"
+    modes = ", ".join(f"'write.{each}.mode'='{mode}'" for each in ("delete", "update", "merge"))
+    spark.sql(
+        f"CREATE TABLE {name} (id bigint, k string, price double) PARTITIONED BY (k) "
+        f"TBLPROPERTIES ('format-version'='{version}', {modes})"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, 'k' || id % 2, id / 2 FROM range(20)")
+    spark.sql(f"DELETE FROM {name} WHERE id IN (3, 4)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN size int")
+    spark.sql(f"UPDATE {name} SET size = 7, k = 'k2' WHERE id = 5")
+    repo.branch("main").import_objects(str(warehouse / name.partition(".")[2]), "tables/t")
+    rows = repo.read("main", "tables/t")
+    assert rows.columns == ["id", "k", "price", "size"]
+    assert set(rows.collect()) == set(spark.table(name).collect())
+    assert rows.count() == 18
