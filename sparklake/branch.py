@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.base.context import Context
     from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.history.show import BranchStatus
+    from sparklake.verbs.iceberg.write import IcebergEdit
     from sparklake.verbs.imports.import_objects import ImportReport
     from sparklake.verbs.imports.sources import ImportSource
     from sparklake.verbs.objects.restore import RestoreResult
@@ -370,8 +371,10 @@ class Branch:
         `mergeSchema`) and types, unless `schema_check` is False.
         """
         from sparklake.verbs.delta.write import write_delta
+        from sparklake.verbs.iceberg.write import write_iceberg
+        from sparklake.verbs.tables.other_formats import ICEBERG
         from sparklake.verbs.tables.write import write_table
-        from sparklake.verbs.tables.write_request import write_request
+        from sparklake.verbs.tables.write_request import DELTA, write_request
 
         request = write_request(
             rows=rows,
@@ -383,9 +386,8 @@ class Branch:
             options=options,
             schema_check=schema_check,
         )
-        if request.is_delta:
-            return write_delta(self._context, rows, request)
-        return write_table(self._context, rows, request)
+        writers = {DELTA: write_delta, ICEBERG: write_iceberg}
+        return writers.get(request.format, write_table)(self._context, rows, request)
 
     def write_stream(
         self,
@@ -460,6 +462,22 @@ class Branch:
         key = None if once is None else Once.of(once)
         with edit_delta(self._context, self.name, path, key, history=history) as location:
             yield location
+
+    @contextmanager
+    def edit_iceberg(self, path: str, once: str | Once | None = None) -> Iterator[IcebergEdit]:
+        """Yield the name of an Iceberg table for SQL and DataFrames: MERGE, ALTER, CALL and more.
+
+        Its `catalog` has Iceberg's procedures. The name is valid inside of the `with` only.
+
+        On exit, all commits made there are staged, or nothing if the body raises. After an earlier
+        edit with the key `once`, nothing is staged: check the name's `repeated` flag to skip the
+        work. Raises TableChangedError after concurrent commits to the table.
+        """
+        from sparklake.verbs.iceberg.write import edit_iceberg
+
+        key = None if once is None else Once.of(once)
+        with edit_iceberg(self._context, self.name, path, key) as name:
+            yield name
 
     @verb("import", "sparklake.verbs.imports.import_objects")
     def import_objects(

@@ -38,6 +38,8 @@ DELTA_CATALOG = (
 )
 """The settings for a session to read and write Delta tables, given Delta's jars."""
 
+_ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
 _EXCLUDES, _IVY = "spark.jars.excludes", "spark.jars.ivy"
 # Spark contains what Delta needs besides: without this, Ivy downloads 33 jars of 87 MB.
@@ -58,6 +60,16 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
         quoted = name.replace("`", "``")
         return bool(spark.catalog.getTable(f"`{quoted}`").isTemporary)
     return False
+
+
+def configure_iceberg(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -> None:
+    """Add an Iceberg catalog to a running session. A catalog in use keeps its settings."""
+    # Iceberg's own cache would show states of earlier edits.
+    settings = {**settings, "cache-enabled": "false"}
+    name = f"spark.sql.catalog.{catalog}"
+    spark.conf.set(name, _ICEBERG_CATALOG)
+    for key, value in settings.items():
+        spark.conf.set(f"{name}.{key}", value)
 
 
 def active_session() -> SparkSession | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from sparklake.engine.choice import Runners
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta import write as delta_writes
+from sparklake.verbs.iceberg import write as iceberg_writes
 from sparklake.verbs.tables import write as writes
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 
@@ -43,6 +45,18 @@ def write(
         patch.setattr(writes, "save_rows", save)
         nothing: Any = None
         return writes.write_table(repo._context, nothing, request)
+
+
+@contextmanager
+def edit_iceberg(
+    repo: Repository, branch: str, path: str, once: str | None = None
+) -> Iterator[tuple[str, str]]:
+    """Edit an Iceberg table without Spark; yield the place of the copy, and its name in SQL."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iceberg_writes, "check_native", lambda context: None)
+        patch.setattr(iceberg_writes, "_catalog", lambda context: "catalog")
+        with repo.branch(branch).edit_iceberg(path, once=once) as name:
+            yield f"data/{name.split('`')[1]}", name
 
 
 def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, bytes]) -> None:

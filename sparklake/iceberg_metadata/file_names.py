@@ -50,6 +50,19 @@ def current_metadata(names: Iterable[str]) -> str | None:
     return latest[0]
 
 
+def next_metadata(name: str | None, unique: str) -> str:
+    """Return the name of the metadata after a file, None for that of a new table.
+
+    Names of catalogs contain a `unique` text, those of tables in a folder are only numbered.
+    """
+    match = _METADATA.fullmatch(name or "")
+    if match is None:
+        return f"00000-{unique}.metadata.json"
+    if match["plain"]:
+        return f"v{int(match['plain']) + 1}.metadata.json"
+    return f"{int(match['numbered']) + 1:05}-{unique}.metadata.json"
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """The folder of a table as its metadata spells it."""
@@ -62,14 +75,23 @@ class Location:
         Raises:
             InvalidInputError: The file is outside of the table's location.
         """
-        folder, name = f"{_canonical(self.uri).rstrip('/')}/", _canonical(path)
-        relative = name.removeprefix(folder)
-        if relative == name or ".." in relative.split("/"):
+        relative = self.find_relative(path)
+        if relative is None:
             raise InvalidInputError(
                 f"its file {path!r} is outside of its location {self.uri!r}, so the ref does not "
                 "contain it. Rewrite the table into one folder (rewrite_data_files, or a copy)"
             )
         return relative
+
+    def find_relative(self, path: str) -> str | None:
+        folder, name = f"{_canonical(self.uri).rstrip('/')}/", _canonical(path)
+        relative = name.removeprefix(folder)
+        return None if relative == name or ".." in relative.split("/") else relative
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Return whether two URIs differ at most in the spelling of the scheme."""
+    return _canonical(one) == _canonical(other)
 
 
 def _canonical(uri: str) -> str:

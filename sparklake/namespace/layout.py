@@ -5,6 +5,20 @@ from __future__ import annotations
 DATA_FOLDER = "data/"
 """Objects, and one folder for each Spark write."""
 
+_WRITE_ID_LETTERS = 32
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def name_in_write(address: str) -> str | None:
+    """Return the name of a file below the folder of a Spark write; None for other addresses."""
+    parts = address.split("/")
+    for at in range(len(parts) - 2, 0, -1):
+        is_id = len(parts[at]) == _WRITE_ID_LETTERS and set(parts[at]) <= _HEXADECIMAL
+        if is_id and f"{parts[at - 1]}/" == DATA_FOLDER:
+            return "/".join(parts[at + 1 :])
+    return None
+
+
 METADATA_FOLDER = "_lakefs/"
 """Ranges and metaranges by id, and the files that lakeFS reads."""
 

@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,13 @@ class HandTable:
     @property
     def location(self) -> str:
         return f"file://{self.folder}"
+
+    def continued(self, folder: Path) -> HandTable:
+        """Return the same table, which writes to another folder from now on."""
+        table = copy(self)
+        table.folder = folder
+        table.snapshots, table._manifests = [*self.snapshots], [*self._manifests]
+        return table
 
     def data(self, name: str, *ids: int, **fields: Any) -> dict[str, Any]:
         """Write a data file with ids and their texts as names."""

@@ -29,8 +29,7 @@ REMOTE = "SPARKLAKE_TEST_REMOTE"
 IS_3 = version("pyspark").startswith("3.")
 """Tells whether this is the oldest Spark that is supported, 3.5."""
 
-# What Spark 3.5 is warned of: it asks for versions by distutils, and asks pandas for types as pandas
-# would not be asked any more.
+# What Spark 3.5 is warned of: it asks for versions by distutils, and pandas for types as of old.
 _WARNED_OF_3 = (
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
     "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",

@@ -30,6 +30,13 @@ _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source
 _NOT_CONFIGURED = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
 _NANOSECONDS = "Illegal Parquet type: INT64 (TIMESTAMP(NANOS"
 _NO_CLIENT = re.compile("FileSystem not found|No FileSystem for scheme")
+_NO_ICEBERG = re.compile(
+    r"Cannot find catalog plugin class|org[./]apache[./]iceberg.*(Error|incompatible)|"
+    r"(IncompatibleClassChange|NoClassDefFound|NoSuchMethod)Error.*iceberg"
+)
+_ICEBERG_JAR = "org.apache.iceberg:iceberg-spark-runtime"
+_ICEBERG_JARS = {"3.5": "3.5_2.12:1.12.0", "4.0": "4.0_2.13:1.11.0", "4.1": "4.1_2.13:1.12.0"}
+"""The runtime of Iceberg for each version of Spark that has one."""
 _NOWHERE = "file:///sparklake/no/such/table"
 
 _asking = Lock()
@@ -107,6 +114,28 @@ def check_delta(spark: SparkSession) -> None:
         f"session cannot be changed: {install}start one with all of this, or use a session that "
         "sparklake starts"
     )
+
+
+def check_iceberg(spark: SparkSession, catalog: str) -> None:
+    """Load a configured Iceberg catalog, or report the missing jar."""
+    try:
+        spark.catalog.tableExists(f"{catalog}.t")
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
+        if not _NO_ICEBERG.search(str(error)):
+            raise
+        version = ".".join(spark.version.split(".")[:2])
+        jar = _ICEBERG_JARS.get(version)
+        remedy = (
+            f"it lacks the jar {_ICEBERG_JAR}-{jar} or a later version of it. A running session "
+            "cannot be changed: start one with it, as in "
+            f"--packages {_ICEBERG_JAR}-{jar}"
+            if jar
+            else f"Iceberg has no jar for Spark {version}. Write from Spark "
+            f"{' or '.join(_ICEBERG_JARS)}, or in the formats delta or parquet; reads need no jar"
+        )
+        raise MissingDependencyError(
+            f"this Spark session cannot write Iceberg tables: {remedy}"
+        ) from error
 
 
 @contextmanager

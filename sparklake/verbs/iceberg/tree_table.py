@@ -24,6 +24,8 @@ from sparklake.iceberg_metadata.metadata import (
     TableMetadata,
     parse_metadata,
 )
+from sparklake.namespace.layout import name_in_write
+from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.tables.version import TableVersion
 
@@ -33,7 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable:
-    """A table's snapshot at a ref. `name` is the path of its metadata file."""
+    """A table's snapshot at a ref. `name` is the path of its metadata file.
+
+    Paths in the metadata are addresses of objects, at the time of the commit. The key of a file is
+    the part below the table's location, or below the folder of a write.
+    """
 
     table: TableVersion
     name: str
@@ -47,13 +53,15 @@ class IcebergTable:
 
     def path(self, uri: str) -> str:
         """Return the repository path for a path in the metadata."""
-        return self.table.folder + self.metadata.folder.relative(uri)
+        location = self.metadata.folder
+        name = location.find_relative(uri) or name_in_write(uri) or location.relative(uri)
+        return self.table.folder + name
 
     def _files(self) -> Iterator[TableFile]:
-        for each in self._manifests():
+        for each in self.manifests():
             yield from live_files(self._body(each.path, each.length), each)
 
-    def _manifests(self) -> Iterator[Manifest]:
+    def manifests(self) -> Iterator[Manifest]:
         if self.snapshot is None:
             return
         if self.snapshot.manifest_list is None:
@@ -70,14 +78,21 @@ class IcebergTable:
 
 def open_iceberg(table: TableVersion, version: str | None = None) -> IcebergTable | None:
     """Open a table's current snapshot, or one by id, branch or tag; None without metadata."""
+    with describing(table):
+        info = find_metadata(table)
+        if info is None:
+            return None
+        metadata = parse_metadata(read_checked(table, info.path))
+        return IcebergTable(table, info.path, metadata, metadata.snapshot(version))
+
+
+def find_metadata(table: TableVersion) -> ObjectInfo | None:
+    """Return the object of the current metadata."""
     folder = table.folder + METADATA_FOLDER
     keys = table.objects.within(prefix_interval(key_prefix(folder)))
-    with describing(table):
-        name = current_metadata(each.path.removeprefix(folder) for each in keys)
-        if name is None:
-            return None
-        metadata = parse_metadata(read_checked(table, folder + name))
-        return IcebergTable(table, folder + name, metadata, metadata.snapshot(version))
+    objects = {each.path.removeprefix(folder): each for each in keys}
+    name = current_metadata(objects)
+    return None if name is None else objects[name]
 
 
 def read_checked(table: TableVersion, path: str, size: int | None = None) -> bytes:

@@ -130,12 +130,12 @@ class TableCopy:
                 "overwrite it, or choose another path"
             )
 
-    def land(self, files: pa.Table, metadata: str, named: NamedRows) -> TableWrite:
+    def land(self, files: pa.Table, metadata: str, rows_for: NamedRows) -> TableWrite:
         """Stage files, and the named rows for the table's current state."""
         return with_branch_queue(
             self.context,
             self.request.branch,
-            lambda: _land(self.context, self, files, metadata, named),
+            lambda: _land(self.context, self, files, metadata, rows_for),
         )
 
     def changed(self, metadata: str) -> TableChangedError:
@@ -155,7 +155,7 @@ It raises TableChangedError if the state does not permit them.
 
 @restarts()
 def _land(
-    context: Context, copy: TableCopy, files: pa.Table, metadata: str, named: NamedRows
+    context: Context, copy: TableCopy, files: pa.Table, metadata: str, rows_for: NamedRows
 ) -> TableWrite:
     request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
@@ -163,7 +163,7 @@ def _land(
     table = open_table(context, request.branch, request.path)
     if not may_write(request, table):
         return TableWrite(request.path, 0, 0)
-    rows = named(table)
+    rows = rows_for(table)
     batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
     for name, row in rows.items():
         batches.append(staged_rows(row, request.folder, place, pa.array([name])))

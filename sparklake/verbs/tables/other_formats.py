@@ -85,10 +85,9 @@ def is_iceberg(table: OtherTable | None, folder: str) -> bool:
 
 def check_supported(table_format: str) -> None:
     name = _NAMES.get(table_format.lower())
-    if name is not None:
-        actions = "written" if name.lower() == ICEBERG else "read or written"
+    if name is not None and name.lower() != ICEBERG:
         raise InvalidInputError(
-            f"tables of the format {name} cannot be {actions} at a ref. {_remedy(name)}"
+            f"tables of the format {name} cannot be read or written at a ref. {_remedy(name)}"
         )
 
 

@@ -16,6 +16,7 @@ from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.uri import SCHEME
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log import CLOCKS_DIFFER, LogOptions, log
+from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.version import open_table, table_prefix
 from sparklake.verbs.tables.write import check_no_other_table, open_table_to_write
 from sparklake.verbs.tables.write_request import DELTA, write_request
@@ -122,6 +123,11 @@ def stream_write(
         raise InvalidInputError(
             "write_stream needs a DataFrame of spark.readStream or lake.read_stream: write other "
             "rows with branch.write or lake.write"
+        )
+    if table_format.lower() == ICEBERG:
+        raise InvalidInputError(
+            "tables of the format Iceberg cannot be written by write_stream: call branch.write "
+            "with format='iceberg' and `once` in a function for foreachBatch"
         )
     mode = _MODES.get(output_mode.lower())
     if mode is None:

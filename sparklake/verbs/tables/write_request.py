@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError
 from sparklake.verbs.base.once import ResultCodec
-from sparklake.verbs.tables.other_formats import check_supported
+from sparklake.verbs.tables.other_formats import ICEBERG, check_supported
 from sparklake.verbs.tables.version import table_prefix
 
 if TYPE_CHECKING:
@@ -73,10 +73,6 @@ class WriteRequest:
         options = {name.lower(): str(value).lower() for name, value in self.options.items()}
         return options.get("mergeschema") == "true"
 
-    @property
-    def is_delta(self) -> bool:
-        return self.format == DELTA
-
 
 def write_request(
     rows: DataFrame,
@@ -100,7 +96,8 @@ def write_request(
     if isinstance(partition_by, str):
         partition_by = (partition_by,)
     write_mode, name = _mode(mode), table_format.lower()
-    if write_mode is WriteMode.OVERWRITE_PARTITIONS and not partition_by and name != DELTA:
+    has_metadata = name in (DELTA, ICEBERG)
+    if write_mode is WriteMode.OVERWRITE_PARTITIONS and not partition_by and not has_metadata:
         raise InvalidInputError(
             "overwrite-partitions needs partition columns: set partition_by, or use overwrite"
         )
@@ -131,7 +128,7 @@ def _is_dynamic(
     rows: DataFrame, options: Mapping[str, Any], partition_by: Sequence[str], name: str
 ) -> bool:
     """Return whether Spark would overwrite only the partitions of the new rows."""
-    if not partition_by and name != DELTA:
+    if not partition_by and name not in (DELTA, ICEBERG):
         return False
     values = {key.lower(): str(value) for key, value in options.items()}
     if "replacewhere" in values:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from sparklake import Repository
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
+from sparklake.rows.objects import ObjectInfo
 from tests.support.spark import has_iceberg
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 collect_ignore_glob = [] if has_iceberg() else ["test_*.py"]
 
@@ -29,12 +31,8 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-@pytest.fixture
-def table_path(names: Any) -> str:
-    return f"tables/{next(names)}"
-
-
-@pytest.fixture
-def load(spark: SparkSession) -> Callable[[str], DataFrame]:
-    """Read the table of a metadata.json with Iceberg's own reader."""
-    return lambda place: spark.read.format("iceberg").load(place)
+def metadata_of(repo: Repository, ref: str, path: str) -> ObjectInfo:
+    """Return the object of a table's current metadata."""
+    folder = f"{path}/{METADATA_FOLDER}"
+    objects = {each.path.removeprefix(folder): each for each in repo.objects(ref, folder)}
+    return objects[current_metadata(objects)]

@@ -1,0 +1,57 @@
+"""Metadata for a private copy, and for the table after an edit."""
+
+from __future__ import annotations
+
+from sparklake.iceberg_metadata.documents import Document, with_properties
+
+_OF_COPIES = {
+    # Other refs share the files: expiry and orphan removal are refused.
+    "gc.enabled": "false",
+    # New files belong into the copy's folder.
+    "write.data.path": None,
+    "write.folder-storage.path": None,
+    "write.location-provider.impl": None,
+    "write.metadata.path": None,
+    "write.object-storage.path": None,
+    "write.metadata.compression-codec": None,
+}
+_KEPT_VERSIONS, _DEFAULT_VERSIONS = "write.metadata.previous-versions-max", 100
+
+
+def editable(document: Document, location: str) -> Document:
+    """Return the metadata of a copy at a location, with all paths unchanged.
+
+    Without a metadata log, the copy's commits delete none of the table's metadata files.
+    """
+    copy = {**document, "location": location, "metadata-log": []}
+    return with_properties(copy, _OF_COPIES)
+
+
+def edited(copy: Document, before: Document, path: str) -> Document:
+    """Return the metadata of the table after commits to its copy.
+
+    `path` is that of the metadata before. A property that the edit changed keeps its new value.
+    """
+    properties, own = copy.get("properties") or {}, before.get("properties") or {}
+    values = {
+        name: own.get(name) for name, value in _OF_COPIES.items() if properties.get(name) == value
+    }
+    entry = {"timestamp-ms": before.get("last-updated-ms", 0), "metadata-file": path}
+    log = [*(before.get("metadata-log") or []), entry]
+    limit = str(properties.get(_KEPT_VERSIONS, _DEFAULT_VERSIONS))
+    log = log[-max(1, int(limit) if limit.isdecimal() else _DEFAULT_VERSIONS) :]
+    table = {**copy, "location": before["location"], "metadata-log": log}
+    return with_properties(table, values)
+
+
+def identity_columns(document: Document) -> list[str]:
+    """Return the top-level columns by whose values a table is partitioned."""
+    specs = {each["spec-id"]: each["fields"] for each in document.get("partition-specs") or []}
+    schemas = document.get("schemas") or [document.get("schema") or {}]
+    names = {each["id"]: each["name"] for one in schemas for each in one.get("fields", [])}
+    fields = specs.get(document.get("default-spec-id", 0), [])
+    return [
+        names.get(each["source-id"], each["name"])
+        for each in fields
+        if each["transform"] == "identity"
+    ]

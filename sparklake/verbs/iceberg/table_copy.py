@@ -1,0 +1,163 @@
+"""Private copies of Iceberg metadata, for Iceberg to read and commit to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.ports import Write
+from sparklake.iceberg_metadata.documents import Document, decode_document, encode_document
+from sparklake.iceberg_metadata.edits import editable
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location, is_same_place
+from sparklake.iceberg_metadata.references import references
+from sparklake.namespace.layout import name_in_write
+from sparklake.rows.objects import ObjectInfo
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.iceberg.tree_table import (
+    IcebergTable,
+    describing,
+    find_metadata,
+    open_iceberg,
+    read_checked,
+)
+from sparklake.verbs.tables.version import TableVersion
+
+_FIRST = "v1.metadata.json"
+_VERSION = re.compile(r"v([0-9]+)(\.gz)?\.metadata\.json(\.gz)?")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseMetadata:
+    """A table at the start of a write, and its current metadata."""
+
+    iceberg: IcebergTable
+    info: ObjectInfo
+    document: Document
+
+    @property
+    def name(self) -> str:
+        return self.info.path.rpartition("/")[2]
+
+    @property
+    def address(self) -> str:
+        return spark_uri(self.info.address)
+
+
+def copy_metadata(
+    context: Context, table: TableVersion, write: Write, *, all_files: bool
+) -> BaseMetadata | None:
+    """Copy the current metadata to the place of a write; None without a table.
+
+    Nothing else is copied: the metadata has the addresses of manifests, and these those of files.
+    `all_files` verifies the addresses of data files, too.
+    """
+    iceberg = open_iceberg(table)
+    if iceberg is None:
+        return None
+    location = spark_uri(f"{context.info.storage_namespace}/{write.place}")
+    with describing(table):
+        info = find_metadata(table)
+        assert info is not None
+        document = decode_document(read_checked(table, info.path))
+        if iceberg.metadata.folder.find_relative(location) is not None:
+            raise InvalidInputError(
+                f"its location {document['location']!r} contains the storage namespace: rewrite it "
+                "into another folder"
+            )
+        _check_addresses(iceberg, all_files=all_files)
+    folder = f"{write.place}/{METADATA_FOLDER}"
+    bodies = {
+        f"{folder}{_FIRST}": encode_document(editable(document, location)),
+        f"{folder}version-hint.text": b"1",
+    }
+    context.store.put_many_if_absent(bodies)
+    return BaseMetadata(iceberg, info, document)
+
+
+def copied_document(context: Context, write: Write, *, is_new: bool) -> Document | None:
+    """Return the latest metadata of a copy; None without commits."""
+    prefix = f"{write.place}/{METADATA_FOLDER}"
+    names = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
+    versions = {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
+    if not versions:
+        raise InvalidInputError("its copy was dropped: to delete it, delete its folder")
+    latest = versions[max(versions)]
+    if latest == _FIRST and not is_new:
+        return None
+    return decode_document(context.store.get(f"{prefix}{latest}"))
+
+
+def new_names(
+    context: Context, write: Write, base: IcebergTable | None, document: Document
+) -> set[str]:
+    """Return the names of the files that commits to a copy added.
+
+    Raises:
+        InvalidInputError: A commit references files that are neither new nor of the table.
+    """
+    place = Location(spark_uri(f"{context.info.storage_namespace}/{write.place}"))
+    paths = {
+        path
+        for path, _ in references(
+            document,
+            lambda path: context.store.get(f"{write.place}/{place.relative(path)}"),
+            lambda path: place.find_relative(path) is not None,
+        )
+    }
+    names = {path: place.find_relative(path) for path in paths}
+    older = sorted(path for path, name in names.items() if name is None)
+    if older and base is None:
+        raise InvalidInputError(f"it references {older[0]!r}, which the write did not add")
+    if base is not None:
+        _check_same(base, older)
+    return {name for name in names.values() if name is not None}
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def _check_addresses(iceberg: IcebergTable, *, all_files: bool) -> None:
+    """Verify that the paths in the metadata are the addresses of the keys."""
+    snapshot = iceberg.snapshot
+    if snapshot is None:
+        return
+    lists = [] if snapshot.manifest_list is None else [snapshot.manifest_list]
+    _check_same(iceberg, [*lists, *(each.path for each in iceberg.manifests())])
+    if all_files and not _are_in_place(iceberg):
+        _check_same(iceberg, [each.file.path for each in iceberg.live_files()])
+
+
+def _are_in_place(iceberg: IcebergTable) -> bool:
+    """Return whether all addresses end with names, so that manifests need not be read."""
+    table, folder = iceberg.table, iceberg.metadata.folder
+    for batch in table.objects.batches():
+        names = pc.utf8_slice_codeunits(batch.column("path"), len(table.folder))
+        pairs = zip(names.to_pylist(), batch.column("address").to_pylist(), strict=True)
+        for name, address in pairs:
+            if name.startswith(METADATA_FOLDER):
+                continue
+            if name not in (folder.find_relative(address), name_in_write(address)):
+                return False
+    return True
+
+
+def _check_same(iceberg: IcebergTable, paths: Sequence[str]) -> None:
+    table = iceberg.table
+    names = [iceberg.path(each) for each in paths]
+    addresses = spark_uris(table.snapshot.lookup(names)["address"].combine_chunks()).to_pylist()
+    for path, name, address in zip(paths, names, addresses, strict=True):
+        if address is None:
+            raise InvalidInputError(
+                f"it references {path!r}, and the ref has no object {name!r}: restore it, or write "
+                "the rows of the file instead of adding it"
+            )
+        if not is_same_place(path, address):
+            raise InvalidInputError(
+                f"it references {path!r}, and the ref's object is {address!r}: export the table, "
+                "and import the export"
+            )

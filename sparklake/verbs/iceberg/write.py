@@ -1,0 +1,217 @@
+"""Writes to Iceberg tables: commits to a copy of the metadata, then staged."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklake.errors import InvalidInputError
+from sparklake.iceberg_metadata.documents import Document, encode_document
+from sparklake.iceberg_metadata.edits import edited, identity_columns
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, next_metadata
+from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.session import configure_iceberg
+from sparklake.stores.objects.addresses import spark_uri
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.once import Once
+from sparklake.verbs.iceberg.table_copy import (
+    BaseMetadata,
+    copied_document,
+    copy_metadata,
+    new_names,
+)
+from sparklake.verbs.iceberg.tree_table import describing, find_metadata
+from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_request, edit_table, retried
+from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.spark_writer import check_native
+from sparklake.verbs.tables.version import TableVersion
+from sparklake.verbs.tables.write import may_write, open_table_to_write
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.written import begun, named_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_METADATA = "Iceberg metadata"
+_TABLE_PROPERTY = re.compile(r"(write|read|commit|history)\.|format-version$")
+"""Options that are properties of a new table. Others are for the writer."""
+
+
+class IcebergEdit(EditLocation):
+    """The name of a table copy in SQL, in a `catalog` of the session."""
+
+    __slots__ = ("catalog",)
+
+    catalog: str
+
+
+def write_iceberg(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
+    """Write a DataFrame with Iceberg, and stage the committed files.
+
+    After concurrent commits, the write is repeated on the new state.
+    """
+    return retried(lambda: _write_once(context, rows, request))
+
+
+@contextmanager
+def edit_iceberg(
+    context: Context, branch: str, path: str, once: Once | None = None
+) -> Iterator[IcebergEdit]:
+    """Yield the name of a table copy for Iceberg to change, and stage the changes at the end.
+
+    A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
+    raises TableChangedError and stages nothing.
+    """
+    edit = partial(_edit, branch=branch, path=path)
+    with edit_table(context, "edit_iceberg", branch, path, once, edit) as name:
+        yield name
+
+
+@contextmanager
+def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterator[IcebergEdit]:
+    request = edit_request(branch, path, ICEBERG)
+    table = open_table_to_write(context, request)
+    with _copied(context, request, table) as copy:
+        if copy.is_new:
+            raise InvalidInputError(
+                f"{branch!r} has no Iceberg table at {path!r}: write one with format 'iceberg', or "
+                "import it"
+            )
+        yield copy.name
+        if not repeated:
+            _stage(copy)
+
+
+def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
+    table = open_table_to_write(context, request)
+    if not may_write(request, table):
+        return TableWrite(request.path, 0, 0)
+    with _copied(context, request, table) as copy:
+        copy.check_new(table, _METADATA)
+        _save(rows, request, copy)
+        return _stage(copy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy(TableCopy):
+    table: TableVersion
+    base: BaseMetadata | None
+    catalog: str
+
+    @property
+    def name(self) -> IcebergEdit:
+        name = IcebergEdit(f"{self.catalog}.`{self.write.id}`")
+        name.catalog = self.catalog
+        return name
+
+
+@contextmanager
+def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
+    check_namespace(context.store)
+    check_native(context)
+    catalog = _catalog(context)
+    with begun(context, request.branch) as write:
+        # An append does not read existing files.
+        all_files = request.mode is not WriteMode.APPEND
+        base = copy_metadata(context, table, write, all_files=all_files)
+        yield _Copy(context, request, write, base is None, table, base, catalog)
+
+
+def _catalog(context: Context) -> str:
+    """Configure the catalog of all writes to the namespace in the session; return its name."""
+    # Lazy import: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.tables.spark_sources import check_iceberg
+
+    spark, namespace = context.runners.session(), context.info.storage_namespace
+    catalog = f"sparklake_{sha256(namespace.encode()).hexdigest()[:8]}"
+    configure_iceberg(
+        spark, catalog, {"type": "hadoop", "warehouse": spark_uri(f"{namespace}/{DATA_FOLDER}")}
+    )
+    check_iceberg(spark, catalog)
+    return catalog
+
+
+def _save(rows: DataFrame, request: WriteRequest, copy: _Copy) -> None:
+    from pyspark.sql.functions import col, lit
+
+    properties, options = dict[str, str](), dict[str, str]()
+    for name, value in request.options.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        (properties if _TABLE_PROPERTY.match(name) else options)[name] = text
+    writer = rows.writeTo(copy.name).options(**options)
+    columns = request.partition_by
+    if copy.base is None:
+        writer = writer.using(ICEBERG)
+        for name, value in properties.items():
+            writer = writer.tableProperty(name, value)
+        if columns:
+            writer = writer.partitionedBy(*(col(f"`{each}`") for each in columns))
+        writer.create()
+        return
+    _check_fits(request, properties, copy.base.document)
+    if request.mode is WriteMode.APPEND:
+        writer.append()
+    elif request.mode is WriteMode.OVERWRITE:
+        writer.overwrite(lit(True))
+    else:
+        writer.overwritePartitions()
+
+
+def _check_fits(request: WriteRequest, properties: Iterable[str], document: Document) -> None:
+    names = ", ".join(sorted(properties))
+    if names:
+        raise InvalidInputError(
+            f"the options {names} are properties of new tables, and {request.path!r} exists: set "
+            "them with ALTER TABLE in edit_iceberg"
+        )
+    columns = identity_columns(document)
+    if request.partition_by and list(request.partition_by) != columns:
+        how = f"by {', '.join(columns)}" if columns else "by no column's values"
+        raise InvalidInputError(
+            f"{request.folder!r} is partitioned {how} on {request.branch!r}: write to it with "
+            "the same partition_by, or without"
+        )
+
+
+def _stage(copy: _Copy) -> TableWrite:
+    context, request, write = copy.context, copy.request, copy.write
+    base = copy.base
+    with describing(copy.table):
+        document = copied_document(context, write, is_new=copy.is_new)
+        if document is None:
+            return TableWrite(request.path, 0, 0)
+        names = new_names(context, write, None if base is None else base.iceberg, document)
+    body = encode_document(
+        {**document, "metadata-log": []}
+        if base is None
+        else edited(document, base.document, base.address)
+    )
+    name = next_metadata(None if base is None else base.name, str(uuid.uuid4()))
+    row = copy.put(name, body)
+    column = pa.array(sorted(names), pa.string())
+    with named_files(context, request.branch, write.place, column, "Iceberg") as files:
+        return copy.land(
+            files, _METADATA, lambda table: _named(copy, table, {f"{METADATA_FOLDER}{name}": row})
+        )
+
+
+def _named(
+    copy: _Copy, table: TableVersion, rows: Mapping[str, pa.RecordBatch]
+) -> Mapping[str, pa.RecordBatch]:
+    with describing(table):
+        info = find_metadata(table)
+    if copy.base is None:
+        if info is not None and copy.request.mode is not WriteMode.OVERWRITE:
+            raise copy.changed("Iceberg")
+    elif info != copy.base.info:
+        raise copy.changed("Iceberg")
+    return rows
