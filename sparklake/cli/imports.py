@@ -31,7 +31,7 @@ def import_objects(
     source: Annotated[
         str | None,
         option(
-            "Import a directory, or a prefix such as s3://bucket/raw.",
+            "Import a directory, a prefix, a metadata.json or catalog:TABLE.",
             "--from",
             metavar="URI_OR_DIR",
         ),
@@ -61,9 +61,11 @@ def import_objects(
 ) -> None:
     """Commit existing objects without copying them.
 
-    The source is a directory, a bucket prefix, an inventory or a table of rows.
+    The source is a directory, a bucket prefix, an inventory, a table of rows, or an Iceberg table:
+    its metadata.json, or catalog:NAME in Spark's catalogs.
     """
     # Lazy import: it takes longer than the start of the command.
+    from sparklake.verbs.iceberg.import_source import CATALOG
     from sparklake.verbs.imports.sources import one_source
 
     target, metadata = prefix_uri(uri), labels(meta)
@@ -72,7 +74,7 @@ def import_objects(
     elif source or inventory or inventory_prefix:
         raise InvalidInputError("choose one source: --from, --inventory or --rows")
     run = invocation.once(once, rows, rows_format if rows else None)
-    invocation.uses_spark = rows is not None
+    invocation.uses_spark = rows is not None or (source or "").startswith(CATALOG)
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working(f"importing {one_line(rows or str(place))}"):
         report = invocation.run(

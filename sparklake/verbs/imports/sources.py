@@ -22,6 +22,7 @@ from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
+from sparklake.verbs.iceberg.import_source import find_table
 from sparklake.verbs.imports.inventory import Inventory, read_inventory_manifest
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def source_name(source: ImportSource) -> str:
 def open_source(context: Context, source: ImportSource) -> OpenSource:
     """Check a source. A listing is split into parts, which reads folders."""
     name = source_name(source)
+    if isinstance(source, str | Path):
+        table = find_table(context, str(source))
+        source = source if table is None else table
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
         with given_place(root):

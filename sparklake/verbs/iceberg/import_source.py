@@ -1,0 +1,77 @@
+"""Existing Iceberg tables as rows to import."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
+from sparklake.extras import missing_extras
+from sparklake.graveler.ports import ObjectStore
+from sparklake.iceberg_metadata.documents import decode_document
+from sparklake.iceberg_metadata.file_names import Location
+from sparklake.iceberg_metadata.references import references
+from sparklake.rows.imports import IMPORT_SCHEMA
+from sparklake.stores.objects import normalise_object_uri, open_store
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart
+
+CATALOG = "catalog:"
+"""The start of a source that names a table in a catalog of the Spark session."""
+
+_METADATA_FILE = re.compile(r"(?s).*\.metadata\.json(\.gz)?")
+_COLUMNS = pa.schema([IMPORT_SCHEMA.field(each) for each in ("path", "size", "address")])
+
+
+def find_table(context: Context, source: str) -> pa.Table | None:
+    """Return the files of a table as rows to import; None for other sources.
+
+    The table is a metadata.json, or `catalog:NAME` in the session. Files of older snapshots are
+    included, and older metadata files and unreferenced files are not.
+    """
+    if source.startswith(CATALOG):
+        place = _metadata_of(context, source.removeprefix(CATALOG))
+    elif _METADATA_FILE.fullmatch(source):
+        place = source
+    else:
+        return None
+    try:
+        with missing_extras():
+            return _rows(context, place)
+    except (CorruptFileError, InvalidInputError) as error:
+        raise type(error)(f"the Iceberg table {source!r} cannot be imported: {error}") from error
+
+
+def _metadata_of(context: Context, name: str) -> str:
+    spark = context.runners.session()
+    try:
+        entries = spark.table(f"{name}.metadata_log_entries").select("file").collect()
+    except Exception as error:
+        raise InvalidInputError(
+            f"{name!r} is not an Iceberg table of the Spark session: {str(error).splitlines()[0]}"
+        ) from error
+    return str(entries[-1]["file"])
+
+
+def _rows(context: Context, place: str) -> pa.Table:
+    folder, _, name = normalise_object_uri(place).rpartition("/")
+    body = open_store(folder).get(name)
+    document = decode_document(body)
+    root = check_apart(context.info, document["location"])
+    location, store = Location(root), open_store(root)
+    own = location.relative(f"{folder}/{name}")
+    sizes: dict[str, int | None] = {own: len(body)}
+    files = references(document, lambda path: store.get(location.relative(path)), lambda _: True)
+    for path, size in files:
+        sizes[location.relative(path)] = size
+    known = {path: _size(store, path) if size is None else size for path, size in sizes.items()}
+    columns = [[*known], [*known.values()], [f"{root}/{each}" for each in known]]
+    return pa.table(columns, schema=_COLUMNS)
+
+
+def _size(store: ObjectStore, key: str) -> int:
+    info = store.find(key)
+    if info is None:
+        raise MissingFileError(f"{store.uri}/{key} is missing: the metadata references it")
+    return info.size
