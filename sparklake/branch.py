@@ -498,8 +498,9 @@ class Branch:
         `source` is a directory or bucket prefix, an Inventory, or rows in Spark or Arrow: `path`,
         `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
         `content_type`. An Iceberg table is its metadata.json, or `catalog:NAME` in the session's
-        catalogs; its files must be below its location. The mode `replace` removes the branch's objects under `prefix`, `add` keeps
-        them. Invalid rows raise InvalidImportError, unless skipped.
+        catalogs; its files must be below its location. The mode `replace` removes the branch's
+        objects under `prefix`, `add` keeps them. Invalid rows raise InvalidImportError, unless
+        skipped.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.diffs.differences import DiffTree
     from sparklake.verbs.dumps.dump import RefsDump
+    from sparklake.verbs.exports.register import Registration
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
@@ -263,6 +264,10 @@ def restored_document(result: RestoreResult) -> Document:
 
 def export_document(result: ExportResult) -> Document:
     return asdict(result)
+
+
+def registration_document(registration: Registration) -> Document:
+    return asdict(registration)
 
 
 def purge_document(purge: Purge, receipt: str) -> Document:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.diffs.differences import Differences
     from sparklake.verbs.diffs.texts import TextDiff
     from sparklake.verbs.dumps.dump import RefsDump
+    from sparklake.verbs.exports.register import Registration
     from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import Blame
@@ -709,6 +710,23 @@ class Repository:
     ) -> ExportResult:
         """Write a manifest of a commit's objects to an empty folder, without copying them."""
         return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
+
+    def register(
+        self, ref: str, path: str, exported: str, table: str, run: bool = False
+    ) -> Registration:
+        """Prepare an exported Iceberg table for a catalog of the Spark session, or `run` it.
+
+        Writes metadata with the paths of the export beside the exported files. The statement calls
+        the catalog's `register_table` for `table`, such as `glue.sales.orders`. From then on, the
+        table belongs to the catalog, and the lake does not see its changes.
+
+        Raises:
+            InvalidInputError: The destination has no finished export of the commit, or the table
+                has position deletes, whose rows contain paths.
+        """
+        from sparklake.verbs.exports.register import register
+
+        return register(self._context, ref, path, exported, table, run=run)
 
     def purge(
         self,

@@ -24,6 +24,7 @@ HELP_NAMES = ["-h", "--help"]
 VERBS = {
     "import": "imports:import_objects",
     "export": "exports:export",
+    "register": "exports:register",
     "put": "objects:put",
     "stage": "objects:stage",
     "rm": "objects:rm",

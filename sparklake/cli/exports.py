@@ -1,4 +1,4 @@
-"""`sparklake export`."""
+"""`sparklake export` and `register`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.text import one_line
-from sparklake.documents import export_document
-from sparklake.uri import prefix_uri
+from sparklake.documents import export_document, registration_document
+from sparklake.uri import object_uri, prefix_uri
 
 
 @command
@@ -67,3 +67,26 @@ def export(
         f"{result.changed:,} changed, {result.removed:,} removed, {result.size:,} bytes"
     )
     invocation.out.one(export_document(result), text)
+
+
+@command
+def register(
+    invocation: Invocation,
+    uri: Annotated[str, argument("lakefs://REPO/REF/TABLE")],
+    exported: Annotated[
+        str, option("The destination of an export of REF.", "--from", metavar="URI_OR_DIR")
+    ],
+    table: Annotated[
+        str, option("Register it as this table.", "--as", metavar="CATALOG.DATABASE.TABLE")
+    ],
+    run: Annotated[bool, flag("Run the statement in a Spark session.")] = False,
+) -> None:
+    """Register an exported Iceberg table in a catalog, or print the statement.
+
+    Metadata with the paths of the export is written beside the exported files.
+    """
+    source = object_uri(uri)
+    invocation.uses_spark = run
+    repository = invocation.repository(source.repository)
+    result = repository.register(source.ref, source.key, exported, table, run=run)
+    invocation.out.one(registration_document(result), result.statement)

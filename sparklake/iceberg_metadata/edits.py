@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from sparklake.iceberg_metadata.documents import Document, with_properties
 
-_OF_COPIES = {
+_PLACES = (
+    "write.data.path",
+    "write.folder-storage.path",
+    "write.location-provider.impl",
+    "write.metadata.path",
+    "write.object-storage.path",
+)
+"""Properties that place new files outside of the table's location."""
+
+_OF_COPIES: dict[str, str | None] = {
+    **dict.fromkeys(_PLACES),
     # Other refs share the files: expiry and orphan removal are refused.
     "gc.enabled": "false",
-    # New files belong into the copy's folder.
-    "write.data.path": None,
-    "write.folder-storage.path": None,
-    "write.location-provider.impl": None,
-    "write.metadata.path": None,
-    "write.object-storage.path": None,
     "write.metadata.compression-codec": None,
 }
 _KEPT_VERSIONS, _DEFAULT_VERSIONS = "write.metadata.previous-versions-max", 100
@@ -42,6 +46,11 @@ def edited(copy: Document, before: Document, path: str) -> Document:
     log = log[-max(1, int(limit) if limit.isdecimal() else _DEFAULT_VERSIONS) :]
     table = {**copy, "location": before["location"], "metadata-log": log}
     return with_properties(table, values)
+
+
+def without_places(document: Document) -> Document:
+    """Return the metadata of a table whose new files go below its location."""
+    return with_properties(document, dict.fromkeys(_PLACES))
 
 
 def identity_columns(document: Document) -> list[str]:

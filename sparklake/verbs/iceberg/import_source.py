@@ -10,7 +10,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileErr
 from sparklake.extras import missing_extras
 from sparklake.graveler.ports import ObjectStore
 from sparklake.iceberg_metadata.documents import decode_document
-from sparklake.iceberg_metadata.file_names import Location
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
 from sparklake.iceberg_metadata.references import references
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import normalise_object_uri, open_store
@@ -60,13 +60,17 @@ def _rows(context: Context, place: str) -> pa.Table:
     document = decode_document(body)
     root = check_apart(context.info, document["location"])
     location, store = Location(root), open_store(root)
-    own = location.relative(f"{folder}/{name}")
-    sizes: dict[str, int | None] = {own: len(body)}
+    sizes = dict[str, int | None]()
     files = references(document, lambda path: store.get(location.relative(path)), lambda _: True)
     for path, size in files:
         sizes[location.relative(path)] = size
     known = {path: _size(store, path) if size is None else size for path, size in sizes.items()}
-    columns = [[*known], [*known.values()], [f"{root}/{each}" for each in known]]
+    # The current metadata is looked up in this folder.
+    columns = [
+        [*known, f"{METADATA_FOLDER}{name}"],
+        [*known.values(), len(body)],
+        [*(f"{root}/{each}" for each in known), f"{folder}/{name}"],
+    ]
     return pa.table(columns, schema=_COLUMNS)
 
 
