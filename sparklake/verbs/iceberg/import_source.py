@@ -64,12 +64,12 @@ def _rows(context: Context, place: str) -> pa.Table:
     files = references(document, lambda path: store.get(location.relative(path)), lambda _: True)
     for path, size in files:
         sizes[location.relative(path)] = size
-    known = {path: _size(store, path) if size is None else size for path, size in sizes.items()}
+    size_of = {path: _size(store, path) if size is None else size for path, size in sizes.items()}
     # The current metadata is looked up in this folder.
     columns = [
-        [*known, f"{METADATA_FOLDER}{name}"],
-        [*known.values(), len(body)],
-        [*(f"{root}/{each}" for each in known), f"{folder}/{name}"],
+        [*size_of, f"{METADATA_FOLDER}{name}"],
+        [*size_of.values(), len(body)],
+        [*(f"{root}/{each}" for each in size_of), f"{folder}/{name}"],
     ]
     return pa.table(columns, schema=_COLUMNS)
 

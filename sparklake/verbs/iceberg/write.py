@@ -123,7 +123,15 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
         # An append does not read existing files.
         all_files = request.mode is not WriteMode.APPEND
         base = copy_metadata(context, table, write, all_files=all_files)
-        yield _Copy(context, request, write, base is None, table, base, catalog)
+        yield _Copy(
+            context=context,
+            request=request,
+            write=write,
+            is_new=base is None,
+            table=table,
+            base=base,
+            catalog=catalog,
+        )
 
 
 def _catalog(context: Context) -> str:

@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
 from tests.support.iceberg import HandTable
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def test_what_is_refused(repo: Repository, spark: SparkSession, tmp_path: Path) 
     table, main = HandTable(tmp_path / "t", 3), repo.branch("main")
     table.commit(table.data("a", 1, 2))
     take(repo, table.folder)
-    with pytest.raises(InvalidInputError, match="cannot be written at a ref"):
+    with pytest.raises(MissingDependencyError, match="cannot write Iceberg tables: "):
         main.write(spark.range(1), TABLE, format="iceberg", mode="append")
     with pytest.raises(InvalidInputError, match="in a table of the format Iceberg"):
         repo.read("main", f"{TABLE}/data")
