@@ -20,9 +20,9 @@ import sparklake
 from benchmarks import data, ours, report
 from benchmarks.endpoint import Endpoint, s3_endpoint
 from benchmarks.measuring import Meter, open_lake
+from benchmarks.remote_s3 import open_remote_s3
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.s3.provider import S3
-from sparklake.testing.remote_s3 import open_remote_s3
 from sparklake.testing.s3_server import make_bucket, s3_environment
 
 SIZES = ("100", "1%")

@@ -17,9 +17,9 @@ from typing import Any
 
 from benchmarks import report
 from benchmarks.endpoint import versitygw
+from benchmarks.remote_s3 import open_remote_s3
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
-from sparklake.testing.remote_s3 import open_remote_s3
 from sparklake.testing.s3_server import make_bucket, s3_environment
 
 BUCKET = "benchmarks"

@@ -22,9 +22,8 @@ from sparklake.errors import (
     MissingDependencyError,
     StorePermissionError,
 )
-from sparklake.graveler.ports import StoreTraits
 from sparklake.stores.objects.buckets import environment
-from sparklake.stores.objects.key_checks import invalid_uri, prefixed_root
+from sparklake.stores.objects.key_checks import invalid_uri
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
@@ -210,10 +209,6 @@ def _own_host() -> str:
 # --- URIs -----------------------------------------------------------------------------------------
 
 
-def _canonical_root(uri: str) -> str:
-    return prefixed_root(uri, *_split(uri))
-
-
 def _split(uri: str) -> tuple[str, str]:
     if _SECRET.search(uri):
         raise InvalidUriError(
@@ -257,8 +252,6 @@ def _open_destination(root: str) -> RemoteDestination:
 AZURE = StoreProvider(
     schemes=("https", "abfss", "abfs", "wasbs", "wasb", "az"),
     forms=_FORMS,
-    traits=StoreTraits(),
-    canonical_root=_canonical_root,
     split=_split,
     open=_open,
     open_destination=_open_destination,

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sparklake.errors import InvalidKeyError, MissingDependencyError, StorePermissionError
-from sparklake.graveler.ports import StoreTraits
 from sparklake.stores.objects.buckets import environment, split_bucket_uri
-from sparklake.stores.objects.key_checks import prefixed_root
 from sparklake.stores.objects.providers import StoreProvider
 
 if TYPE_CHECKING:
@@ -113,10 +111,6 @@ class GoogleBucket:
 # --- URIs -----------------------------------------------------------------------------------------
 
 
-def _canonical_root(uri: str) -> str:
-    return prefixed_root(uri, *_split(uri))
-
-
 def _split(uri: str) -> tuple[str, str]:
     return split_bucket_uri(
         uri, "gs", _BUCKET, "A Google Cloud Storage", "application default credentials"
@@ -140,8 +134,6 @@ def _open_destination(root: str) -> RemoteDestination:
 GCS = StoreProvider(
     schemes=("gs",),
     forms="gs://bucket/prefix",
-    traits=StoreTraits(),
-    canonical_root=_canonical_root,
     split=_split,
     open=_open,
     open_destination=_open_destination,

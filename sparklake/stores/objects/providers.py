@@ -9,6 +9,9 @@ from typing import Any
 
 from sparklake.graveler.ports import ObjectStore, StoreTraits
 from sparklake.stores.objects.destinations import Destination
+from sparklake.stores.objects.key_checks import prefixed_root
+
+_BUCKET = StoreTraits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,9 @@ class StoreProvider:
     The first of `schemes` is canonical. `forms` describes its roots in error messages. The
     functions raise InvalidUriError:
 
-    - `canonical_root` returns the canonical spelling of a root, `split` the root and the key of an
-      object of any address. They read nothing.
+    - `split` returns the canonical root of a bucket and the key of an object of any address,
+      `canonical_root` the canonical spelling of a root, by default of a prefix in a bucket. They
+      read nothing.
     - `open` and `open_destination` take such roots, and import their client library when called.
 
     `to_canonical` replaces other schemes in addresses, `to_spark` changes canonical addresses to
@@ -52,12 +56,12 @@ class StoreProvider:
 
     schemes: tuple[str, ...]
     forms: str
-    traits: StoreTraits
-    canonical_root: Callable[[str], str]
     split: Callable[[str], tuple[str, str]]
     open: Callable[[str], ObjectStore]
     open_destination: Callable[[str], Destination]
     canonical: str
+    traits: StoreTraits = _BUCKET
+    canonical_root: Callable[[str], str] | None = None
     to_canonical: Rewrite | None = None
     to_spark: Rewrite | None = None
     plain_place: str = ""
@@ -66,3 +70,9 @@ class StoreProvider:
     hadoop_client: str = ""
     spark_may_handle: bool = False
     place: str = ""
+
+    def root_of(self, uri: str) -> str:
+        """Return the canonical spelling of a root."""
+        if self.canonical_root is not None:
+            return self.canonical_root(uri)
+        return prefixed_root(uri, *self.split(uri))

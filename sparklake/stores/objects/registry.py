@@ -64,7 +64,7 @@ def _forms() -> str:
 
 def normalise_store_uri(uri_or_path: str) -> str:
     """Return the canonical URI of a root. Symbolic links are not resolved."""
-    return provider_of(uri_or_path).canonical_root(uri_or_path)
+    return provider_of(uri_or_path).root_of(uri_or_path)
 
 
 def describe_store(uri: str) -> StoreTraits:
@@ -75,7 +75,7 @@ def describe_store(uri: str) -> StoreTraits:
 def open_store(uri: str) -> ObjectStore:
     """Return the store at a path or URI. Nothing is read, and it need not exist yet."""
     provider = provider_of(uri)
-    return provider.open(provider.canonical_root(uri))
+    return provider.open(provider.root_of(uri))
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def open_object(uri: str) -> tuple[ObjectStore, str]:
 def open_destination(uri: str) -> Destination:
     """Return the destination at a path or URI. It need not exist, and nothing is written."""
     provider = provider_of(uri)
-    return provider.open_destination(provider.canonical_root(uri))
+    return provider.open_destination(provider.root_of(uri))
 
 
 def normalise_object_uri(uri: str) -> str:

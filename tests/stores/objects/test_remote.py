@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pytest
 
+from benchmarks.remote_s3 import S3Bucket
 from campaigns.faults.faulty_store import (
     CUT,
     DROPPED,
@@ -34,7 +35,6 @@ from sparklake.graveler.ports import ContentPart, StoredFolder
 from sparklake.stores.objects import remote
 from sparklake.stores.objects.remote import RemoteStore
 from sparklake.testing.object_store import ObjectStoreContract
-from sparklake.testing.remote_s3 import S3Bucket
 from sparklake.testing.s3_server import aws_client
 from tests.support.s3_server import access_control
 
@@ -105,7 +105,7 @@ def test_keys_without_a_path_are_refused(bucket: str, s3_env: dict[str, str], ke
 FORK = """
 import os, sys
 from sparklake.errors import StoreError
-from sparklake.testing.remote_s3 import open_remote_s3
+from benchmarks.remote_s3 import open_remote_s3
 
 early = os.fork()
 store = open_remote_s3(sys.argv[1])
@@ -252,7 +252,7 @@ def test_a_file_is_put_in_spite_of_a_fault(
 
 WAITS = """
 import sys, time
-from sparklake.testing.remote_s3 import open_remote_s3
+from benchmarks.remote_s3 import open_remote_s3
 
 store = open_remote_s3(sys.argv[1])
 print("waiting", flush=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.graveler.ports import StoreTraits
 from sparklake.stores.objects.buckets import split_bucket_uri
-from sparklake.stores.objects.key_checks import prefixed_root
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
@@ -14,10 +12,6 @@ if TYPE_CHECKING:
     from sparklake.stores.objects.s3.store import S3Store
 
 _BUCKET = "[A-Za-z0-9._-]{3,255}"
-
-
-def _canonical_root(uri: str) -> str:
-    return prefixed_root(uri, *_split(uri))
 
 
 def _split(uri: str) -> tuple[str, str]:
@@ -41,8 +35,6 @@ def _open_destination(root: str) -> S3Destination:
 S3 = StoreProvider(
     schemes=("s3", "s3a"),
     forms="s3://bucket/prefix or s3a://bucket/prefix",
-    traits=StoreTraits(),
-    canonical_root=_canonical_root,
     split=_split,
     open=_open,
     open_destination=_open_destination,
