@@ -50,6 +50,18 @@ def missing_extras() -> Iterator[None]:
         raise missing from error
 
 
+@contextmanager
+def importing(package: str, *extras: str) -> Iterator[None]:
+    """Raise MissingDependencyError for an optional package that the body cannot import."""
+    try:
+        yield
+    except ImportError as error:
+        requirements = " or ".join(f"'sparklake[{each}]'" for each in extras)
+        raise MissingDependencyError(
+            f"{package} is needed and cannot be imported ({error}): run pip install {requirements}"
+        ) from error
+
+
 def _missing_extra(error: ImportError) -> MissingDependencyError | None:
     match = _TOO_OLD.search(str(error))
     package = match[1].lower() if match else (error.name or "").partition(".")[0]

@@ -15,14 +15,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from sparklake.errors import (
-    InvalidInputError,
-    InvalidKeyError,
-    InvalidUriError,
-    MissingDependencyError,
-    StorePermissionError,
-)
-from sparklake.stores.objects.buckets import environment
+from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidUriError
+from sparklake.extras import importing
+from sparklake.stores.objects.buckets import environment, no_credentials
 from sparklake.stores.objects.key_checks import invalid_uri
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
@@ -162,13 +157,9 @@ class AzureContainer:
 
 
 def _identity() -> Any:
-    try:
+    with importing("azure-identity", "azure"):
         from azure.identity import DefaultAzureCredential
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"Azure needs azure-identity, which cannot be imported ({missing}): run "
-            "pip install 'sparklake[azure]'."
-        ) from missing
+
     return DefaultAzureCredential()
 
 
@@ -179,10 +170,8 @@ def _credential_errors(container: AzureContainer) -> Iterator[None]:
     try:
         yield
     except AzureError as error:
-        raise StorePermissionError(
-            f"No usable credentials were found for {container.uri} ({type(error).__name__}): "
-            f"{container.advice}."
-        ) from None  # Its text may have ids and tokens.
+        # Its text may have ids and tokens.
+        raise no_credentials(container.uri, error, container.advice) from None
 
 
 def _is_directory(attributes: Mapping[str, str]) -> bool:

@@ -7,7 +7,12 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from sparklake.errors import InvalidUriError, MissingFileError, StoreUnreachableError
+from sparklake.errors import (
+    InvalidUriError,
+    MissingFileError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject, StoreTraits
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key, check_prefix, invalid_uri
@@ -109,6 +114,12 @@ def no_object(address: str) -> MissingFileError:
     return MissingFileError(
         f"The object {address} does not exist: it was moved or deleted outside the lake; "
         "restore it from a backup or an older version."
+    )
+
+
+def no_credentials(address: str, error: Exception, advice: str) -> StorePermissionError:
+    return StorePermissionError(
+        f"No usable credentials were found for {address} ({type(error).__name__}): {advice}."
     )
 
 

@@ -10,8 +10,9 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sparklake.errors import InvalidKeyError, MissingDependencyError, StorePermissionError
-from sparklake.stores.objects.buckets import environment, split_bucket_uri
+from sparklake.errors import InvalidKeyError
+from sparklake.extras import importing
+from sparklake.stores.objects.buckets import environment, no_credentials, split_bucket_uri
 from sparklake.stores.objects.providers import StoreProvider
 
 if TYPE_CHECKING:
@@ -82,15 +83,10 @@ class GoogleBucket:
     def credentials(self) -> Callable[[], Any]:
         if os.environ.get(_EMULATOR):
             return lambda: {"token": "anonymous", "expires_at": None}
-        try:
+        with importing("google-auth", "gcs"):
             from google.auth import default
             from google.auth.exceptions import GoogleAuthError
             from google.auth.transport.requests import Request
-        except ImportError as missing:
-            raise MissingDependencyError(
-                f"Google Cloud Storage needs google-auth, which cannot be imported ({missing}): "
-                "run pip install 'sparklake[gcs]'."
-            ) from missing
 
         def bearer() -> Any:
             try:
@@ -98,10 +94,8 @@ class GoogleBucket:
                 credentials: Any = default(scopes=[_SCOPE])[0]
                 credentials.refresh(Request())
             except GoogleAuthError as error:
-                raise StorePermissionError(
-                    f"No usable credentials were found for {self.uri} ({type(error).__name__}): "
-                    f"{self.advice}."
-                ) from None  # Its text may have ids and tokens.
+                # Its text may have ids and tokens.
+                raise no_credentials(self.uri, error, self.advice) from None
             expiry = credentials.expiry and credentials.expiry.replace(tzinfo=timezone.utc)
             return {"token": credentials.token, "expires_at": expiry}
 

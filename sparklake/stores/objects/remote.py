@@ -21,13 +21,13 @@ from sparklake.config import BucketTimeouts
 from sparklake.errors import (
     CorruptFileError,
     InvalidKeyError,
-    MissingDependencyError,
     MissingFileError,
     SparklakeError,
     StoreError,
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.extras import importing
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
 from sparklake.interrupts import Threads, check_interrupted
 from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket, no_object
@@ -36,7 +36,7 @@ from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
 from sparklake.stores.objects.waits import WAITS, timeouts
 
-try:
+with importing("obstore", "azure", "gcs"):
     import obstore
     from obstore.exceptions import (
         AlreadyExistsError,
@@ -47,11 +47,6 @@ try:
         PreconditionError,
         UnauthenticatedError,
     )
-except ImportError as missing:
-    raise MissingDependencyError(
-        f"This store needs obstore, which cannot be imported ({missing}): run "
-        "pip install 'sparklake[azure]' or 'sparklake[gcs]'."
-    ) from missing
 
 _T = TypeVar("_T")
 

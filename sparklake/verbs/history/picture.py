@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sparklake.errors import MissingDependencyError
+from sparklake.extras import importing
 
 if TYPE_CHECKING:
     from sparklake.verbs.history.graph import GraphEdge, GraphNode, HistoryGraph
@@ -32,15 +32,11 @@ _SETTINGS: dict[Any, Any] = {
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
     """Write a picture as SVG or PNG. The output is deterministic."""
-    try:
+    with importing("matplotlib", "graph"):
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"drawing a history needs matplotlib, which cannot be imported ({error}): pip install "
-            "'sparklake[graph]'"
-        ) from error
+
     lanes = 1 + max((lane for each in graph.edges for lane in each.lanes), default=0)
     left = 2 * _MARGIN + _LANE * (lanes - 1) + _GAP
     text = max((_text_width(each) for each in graph.nodes), default=0.0)

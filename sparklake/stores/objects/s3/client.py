@@ -13,17 +13,17 @@ from urllib.parse import urlsplit
 from sparklake.config import BucketTimeouts
 from sparklake.errors import (
     CorruptFileError,
-    MissingDependencyError,
     SparklakeError,
     StoreError,
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.extras import importing
 from sparklake.interrupts import check_interrupted
-from sparklake.stores.objects.buckets import environment, no_bucket, no_object
+from sparklake.stores.objects.buckets import environment, no_bucket, no_credentials, no_object
 from sparklake.stores.objects.waits import WAITS, timeouts
 
-try:
+with importing("boto3", "s3"):
     from boto3.session import Session
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError as BotoCoreError
@@ -50,10 +50,6 @@ try:
     from urllib3.exceptions import HTTPError
 
     from sparklake.stores.objects.s3.pages import PageParsers
-except ImportError as missing:
-    raise MissingDependencyError(
-        f"S3 needs boto3, which cannot be imported ({missing}): run pip install 'sparklake[s3]'."
-    ) from missing
 
 MAX_CONNECTIONS = 32
 
@@ -86,6 +82,7 @@ _REFUSED = {
     "403",
 }
 _NOT_IMPLEMENTED = {"NotImplemented", "501"}
+_ADVICE = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role"
 _NO_CREDENTIALS = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -182,10 +179,7 @@ def s3_errors(address: str) -> Iterator[None]:
     except ClientError as error:
         raise _refusal(error, address) from error
     except _NO_CREDENTIALS as error:
-        raise StorePermissionError(
-            f"No usable credentials were found for {address} ({type(error).__name__}): set "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
-        ) from error
+        raise no_credentials(address, error, _ADVICE) from error
     except (FlexibleChecksumError, IncompleteReadError, ResponseStreamingError) as error:
         raise _broken_body(error, address) from error
     except (ConnectionError, HTTPClientError) as error:
