@@ -253,12 +253,11 @@ def campaign(
 ) -> tuple[Figures, Counter[str]]:
     """Run rounds of all formats, with commits of one and of three micro-batches."""
     with sparklake.connect(dsn=dsn, spark=spark) as lake:
-        made = Campaign(lake, spark, dsn, folder)
+        made, first = Campaign(lake, spark, dsn, folder), options.seed * 1000
         names = (
             f"{('parquet', 'delta')[at % 2]}:{(1, 3)[at // 2 % 2]}:"
-            f"{'sigkill' if at % _SIGKILL_EVERY == _SIGKILL_EVERY - 1 else 'raise'}:"
-            f"{options.seed * 1000 + at}"
-            for at in range(options.rounds)
+            f"{'sigkill' if number % _SIGKILL_EVERY == 0 else 'raise'}:{number}"
+            for at, number in enumerate(range(first, first + options.rounds))
         )
         figures = run_rounds(MODULE, options, names, made.run)
     return figures, made.kills

@@ -21,3 +21,8 @@ def test_what_has_the_same_rows_is_said(lake: Lake, grown: Repository, spark: Sp
         lake.register(spark)
     rows = grown.objects("main").to_df().collect()
     assert [row.path for row in rows] == [each.path for each in grown.objects("main")]
+
+
+def test_streams_name_the_diffs_of_rows(lake: Lake) -> None:
+    with pytest.raises(MissingDependencyError, match=r"requires Spark 4\..*repo\.diff_table"):
+        lake.read_stream("lakefs://lake/main/tables/events")

@@ -53,7 +53,7 @@ def test_a_job_runs_on_a_branch_as_on_plain_paths(
             values(read().parquet(f"{root}orders").select("id", "name", "day")),
             values(read().option("basePath", f"{root}orders").parquet(days[0])),
             values(read().parquet(*days)),
-            values(read().schema("name STRING, id LONG NOT NULL, more INT").parquet(days[0])),
+            values(read().schema("name STRING, id INT NOT NULL, more INT").parquet(days[0])),
             values(read().csv(f"{root}raw", schema="id int, name string", header=True)),
             read().option("inferSchema", "true").csv([f"{root}raw"], header=True).dtypes,
             read().schema("day string, id long").parquet(f"{root}orders").dtypes,
