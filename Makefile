@@ -17,6 +17,7 @@
 #   make test-iceberg [ARGS=]      run the tests of writes to Iceberg tables, on Spark 4.1, in .venv-iceberg
 #   make test-airflow [AIRFLOW=2]  run the example DAGs on Airflow 3, in .venv-airflow, or on 2.10,
 #                                  in .venv-airflow2
+#   make test-dbt                  run the example project of dbt, in .venv-dbt
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make docs                      build the documentation site into build/docs/site, strictly
@@ -30,7 +31,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 kernels release bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 test-dbt kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -126,7 +127,8 @@ test-iceberg:
 test-runtimes: setup-tests $(VENV)/.installed-release
 	@$(BIN)/python -m tools.runtimes $(if $(FULL),--full) $(RUNTIMES)
 
-# Airflow pins hundreds of packages. The tests of the other folders need packages that it lacks.
+# Airflow pins hundreds of packages. The tests of the other folders need packages that it lacks, and
+# dbt needs other versions of some.
 test-airflow:
 	@$(MAKE) --no-print-directory VENV=.venv-airflow$(old_airflow) \
 		CONSTRAINTS=constraints-airflow$(old_airflow).txt $(if $(old_airflow),NEWEST_PYTHON=12) \
@@ -136,6 +138,10 @@ test-airflow:
 # A quick share of them on Airflow 2.10, for CI.
 test-airflow2:
 	@$(MAKE) --no-print-directory test-airflow AIRFLOW=2 ARGS="-k 'test_page or sensor or refused'"
+
+test-dbt:
+	@$(MAKE) --no-print-directory VENV=.venv-dbt CONSTRAINTS=constraints-dbt.txt .venv-dbt/.installed-dbt
+	@.venv-dbt/bin/python -m pytest --confcutdir=tests/dbt $(report) tests/dbt $(ARGS)
 
 AIRFLOW := 3
 old_airflow = $(filter 2,$(AIRFLOW))
@@ -156,7 +162,7 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff format .
 
 locked_extras := $(patsubst %,--extra %,all connect java)
-airflow_extras := $(patsubst %,--extra %,airflow spark embedded java)
+other_extras := $(patsubst %,--extra %,spark embedded sql java)
 
 # One set of versions for all supported Pythons. It binds this repository, not users.
 constraints: setup
@@ -164,11 +170,15 @@ constraints: setup
 		$(locked_extras) --group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
 		--output-file constraints.txt
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
-		$(airflow_extras) --group airflow-test --no-header --no-annotate --no-emit-package sparklake \
+		--extra airflow $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
 		-c constraints.txt pyproject.toml --output-file constraints-airflow.txt
 	@echo 'apache-airflow==2.10.5' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
-		$(airflow_extras) --group airflow-test --no-header --no-annotate --no-emit-package sparklake \
+		--extra airflow $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
 		-c - pyproject.toml --output-file constraints-airflow2.txt
+	@sed -n '/^pyspark==/p;/^sqlglot==/p' constraints.txt | $(BIN)/uv pip compile --quiet --upgrade --universal \
+		--python-version 3.10 \
+		--extra dbt $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
+		-c - pyproject.toml --output-file constraints-dbt.txt
 
 clean:
 	rm -rf build dist kernels/target $(kernels) *.egg-info spark-warehouse metastore_db derby.log
@@ -176,7 +186,7 @@ clean:
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .venv-spark3 .venv-iceberg .venv-runtimes .venv-airflow .venv-airflow2
+	rm -rf $(VENV) .venv-spark3 .venv-iceberg .venv-runtimes .venv-airflow .venv-airflow2 .venv-dbt
 
 # --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
 
@@ -188,8 +198,9 @@ $(VENV)/.installed: pyproject.toml setup.py $(CONSTRAINTS) | $(BIN)/python
 	@touch $@
 
 # Builds no kernels: those of this folder may be in use.
-$(VENV)/.installed-airflow: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@export SPARKLAKE_KERNELS=off; $(install) -e '.[airflow,spark,embedded,java]' --group airflow-test
+$(VENV)/.installed-airflow $(VENV)/.installed-dbt: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@export SPARKLAKE_KERNELS=off; \
+		$(install) -e '.[$(subst .installed-,,$(@F)),spark,embedded,sql,java]' --group other-test
 	@touch $@
 
 $(VENV)/constraints.txt: constraints.txt | $(BIN)/python

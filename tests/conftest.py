@@ -30,8 +30,8 @@ os.environ.setdefault("SPARKLAKE_JARS", str(JARS))
 # For every JVM that a test starts as a user would.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
-# `make test-airflow` runs these, in an environment with Airflow and without this file.
-collect_ignore = ["airflow"]
+# `make test-airflow` and `make test-dbt` run these in their environments, without this file.
+collect_ignore = ["airflow", "dbt"]
 
 pytest_plugins = [
     "tests.support.spark",

@@ -17,8 +17,8 @@ from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, ment
 class Form:
     """The syntax of a statement: words, refs, then clauses in any order.
 
-    `condition` is IF EXISTS or IF NOT EXISTS. With `optional`, the ref may be missing: it is the
-    one in use.
+    `condition` is optional, such as IF NOT EXISTS. With `optional`, the ref may be missing: it is
+    the one in use.
     """
 
     words: tuple[str, ...]
@@ -29,14 +29,14 @@ class Form:
     optional: bool = False
 
 
-_IF_EXISTS, _IF_MISSING = ("IF", "EXISTS"), ("IF", "NOT", "EXISTS")
+_IF_EXISTS, _IF_MISSING, _IF_NEEDED = ("IF", "EXISTS"), ("IF", "NOT", "EXISTS"), ("IF", "NEEDED")
 
 FORMS = (
     Form(("CREATE", "BRANCH"), ("IN", "FROM"), 1, _IF_MISSING),
     Form(("DROP", "BRANCH"), ("IN",), 1, _IF_EXISTS),
     Form(("CREATE", "TAG"), ("IN", "FROM"), 1, _IF_MISSING),
     Form(("DROP", "TAG"), ("IN",), 1, _IF_EXISTS),
-    Form(("COMMIT",), ("IN", "MESSAGE", "META"), 1, required=("MESSAGE",), optional=True),
+    Form(("COMMIT",), ("IN", "MESSAGE", "META"), 1, _IF_NEEDED, ("MESSAGE",), optional=True),
     Form(("MERGE", "BRANCH"), ("INTO", "IN", "STRATEGY", "MESSAGE", "META"), 1, (), ("INTO",)),
     Form(("SHOW", "BRANCHES"), ("IN",)),
     Form(("SHOW", "TAGS"), ("IN",)),

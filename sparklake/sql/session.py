@@ -242,7 +242,11 @@ class SqlSession:
     def _commit(self, repository: Repository, statement: OwnStatement) -> SmallRows:
         name = self._ref(repository, statement)
         branch = repository.branch(name)
-        commit = branch.commit(statement.clauses["MESSAGE"], metadata=statement.metadata)
+        commit = branch.commit(
+            statement.clauses["MESSAGE"],
+            metadata=statement.metadata,
+            if_needed=statement.has_condition,
+        )
         return commit_rows(name, commit)
 
     def _merge(self, repository: Repository, statement: OwnStatement) -> SmallRows:

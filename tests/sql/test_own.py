@@ -40,6 +40,13 @@ PARSED: dict[str, dict[str, Any]] = {
         "clauses": {"MESSAGE": "m"},
         "metadata": {"a": "1", "b.c": "2", "d e": "\\3"},
     },
+    "commit if needed dev message 'm'": {
+        "verb": "COMMIT",
+        "repository": None,
+        "refs": ["dev"],
+        "clauses": {"MESSAGE": "m"},
+        "has_condition": True,
+    },
     "MERGE BRANCH a INTO b STRATEGY 'source-wins'": {
         "verb": "MERGE BRANCH",
         "repository": None,
@@ -102,9 +109,10 @@ def test_malformed_statements_are_refused(text: str) -> None:
 def test_errors_contain_the_grammar() -> None:
     with pytest.raises(InvalidInputError) as error:
         parse_own("COMMIT")
-    assert "COMMIT [REF] [IN lakefs.REPOSITORY] MESSAGE 'TEXT' [META KEY = 'VALUE', ...]" in str(
-        error.value
+    form = (
+        "COMMIT [IF NEEDED] [REF] [IN lakefs.REPOSITORY] MESSAGE 'TEXT' [META KEY = 'VALUE', ...]"
     )
+    assert form in str(error.value)
 
 
 def test_every_statement_runs() -> None:

@@ -1,0 +1,3 @@
+{{ config(materialized="incremental", incremental_strategy="append") }}
+select id, price
+from {{ ref("prices") }}

@@ -1,0 +1,2 @@
+select count(*) as orders, sum(price) as price
+from {{ ref("prices") }}

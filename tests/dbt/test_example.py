@@ -1,0 +1,86 @@
+"""The example project of dbt runs on a branch, which is merged."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from campaigns.postgres import embedded_home
+from sparklake import Repository, connect
+from sparklake.dbt import main
+from sparklake.session import find_java_home
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "dbt"
+
+# dbt and Python 3.13 disagree about what is deprecated.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """Return a repository with a branch dev, where dbt finds a copy of the example."""
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLE, project)
+    with embedded_home() as home, connect(home=home) as lake:
+        for name, value in {
+            "SPARKLAKE_HOME": home,
+            "JAVA_HOME": find_java_home(),
+            "DBT_PROJECT_DIR": project,
+            "DBT_PROFILES_DIR": project,
+            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+        }.items():
+            monkeypatch.setenv(name, str(value))
+        repo = lake.create_repository("lake", str(tmp_path / "storage"))
+        put_orders(repo, "main", {"id": [1, 2], "price": [10.0, 25.0]})
+        repo.branch("main").commit("orders")
+        repo.create_branch("dev")
+        yield repo
+
+
+def put_orders(repo: Repository, branch: str, columns: dict[str, list[float | None]]) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    repo.branch(branch).put("tables/orders/1.parquet", file.getvalue())
+
+
+def rows(repo: Repository, ref: str, table: str) -> list[dict[str, float]]:
+    files = [each for each in repo.objects(ref, f"models/{table}/") if ".parquet" in each.path]
+    bodies = (pq.read_table(io.BytesIO(repo.read_bytes(ref, each.path))) for each in files)
+    return sorted((row for body in bodies for row in body.to_pylist()), key=repr)
+
+
+@pytest.mark.timeout(300)
+def test_models_are_built_on_a_branch_and_merged(repo: Repository) -> None:
+    dev = repo.branch("dev")
+    assert main(["build"]) == 0
+    assert dev.head.message.startswith("dbt ")
+    assert not dev.is_dirty
+    assert rows(repo, "dev", "totals") == [{"orders": 2, "price": 70.0}]
+    assert main(["run", "--select", "history", "totals"]) == 0  # Adds rows, and replaces rows.
+    assert len(rows(repo, "dev", "history")) == 4
+    assert rows(repo, "dev", "totals") == [{"orders": 2, "price": 70.0}]
+    head = dev.head.id
+    assert main(["test"]) == 0
+    assert dev.head.id == head
+    put_orders(repo, "dev", {"id": [3], "price": [None]})
+    assert main(["build", "--select", "prices"]) == 1  # Its test fails, and nothing is committed.
+    assert (dev.head.id, dev.is_dirty) == (head, True)
+    dev.reset()
+    assert rows(repo, "main", "totals") == []
+    repo.merge("dev", "main")
+    assert rows(repo, "main", "prices") == [{"id": 1, "price": 20.0}, {"id": 2, "price": 50.0}]
+
+
+def test_views_are_refused(repo: Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    view = Path(os.environ["DBT_PROJECT_DIR"], "models", "totals.sql")
+    view.write_text("{{ config(materialized='view') }} select 1 as id")
+    assert main(["run", "--select", "totals"]) == 1
+    assert "CREATE VIEW" in capfd.readouterr().out
+    assert not repo.branch("dev").is_dirty
