@@ -360,11 +360,10 @@ class LakeSession:
         """Run a statement as `lake.sql` does after `USE` of the ref."""
         with missing_extras():
             from sparklake.sql.session import SqlSession
-            from sparklake.sql.statements import Place
 
         if self._sql is None:
             self._sql = SqlSession(self._repository, self._spark)
-            self._sql.place = Place(self._ref.repository, self._ref.ref)
+            self._sql.use(self._ref)
         return self._sql.run_to_df(text, args)
 
     def __getattr__(self, name: str) -> Any:

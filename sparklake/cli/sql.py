@@ -16,6 +16,7 @@ from sparklake.cli.parsing import ROWS_SHOWN, STDIN
 from sparklake.cli.spark_rows import refused_by_spark
 from sparklake.documents import Document, diff_document, log_document
 from sparklake.errors import InvalidInputError
+from sparklake.uri import ref_uri
 
 
 @command
@@ -25,6 +26,10 @@ def sql(
     file: Annotated[
         str | None,
         option("Run the statements of this file, - for stdin.", "--file", "-f", metavar="FILE"),
+    ] = None,
+    ref: Annotated[
+        str | None,
+        option("Look up unqualified tables at this ref.", "--ref", metavar="lakefs://REPO/REF"),
     ] = None,
     limit: Annotated[int, option("Show at most this many rows.", min=1)] = ROWS_SHOWN,
 ) -> None:
@@ -45,6 +50,8 @@ def sql(
     own = [parse_own(each) is not None for each in statements]
     invocation.uses_spark = not all(own)
     session = SqlSession(invocation.lake.repository, spark_session)
+    if ref is not None:
+        session.use(ref_uri(ref))
     for at, statement in enumerate(statements, start=1):
         line = " ".join(statement.split())
         with nullcontext() if own[at - 1] else refused_by_spark(f"Spark cannot run {line!r}"):

@@ -24,6 +24,7 @@ from sparklake.sql.statements import (
     quoted,
 )
 from sparklake.sql.tokens import scan, split
+from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
 from sparklake.verbs.tables.edits import MAX_ATTEMPTS
@@ -51,6 +52,11 @@ class SqlSession:
         self._open = open_repository
         self._spark = spark
         self.place: Place | None = None
+
+    def use(self, uri: RefUri) -> None:
+        """Look up names of one part at this ref. Raises RefNotFoundError."""
+        self._open(uri.repository).resolve(uri.ref)
+        self.place = Place(uri.repository, uri.ref)
 
     def run_to_df(self, text: str, args: Arguments = None) -> DataFrame:
         """Run one statement, and return its result as a DataFrame."""
@@ -208,8 +214,7 @@ class SqlSession:
 
     def _use(self, repository: Repository, statement: OwnStatement) -> SmallRows:
         ref = statement.refs[0] if statement.refs else repository.info.default_branch
-        repository.resolve(ref)
-        self.place = Place(repository.name, ref)
+        self.use(RefUri(repository.name, ref))
         return SmallRows(
             "repository string, ref string", [{"repository": repository.name, "ref": ref}]
         )

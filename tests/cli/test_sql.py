@@ -29,7 +29,8 @@ def test_a_script_on_refs(scene: Scene, tmp_path: Path) -> None:
     file.write_text(f"{use} -- ü;\nSHOW COMMITS LIMIT 1;")
     [commit] = said("sql", "--file", str(file))
     assert commit["metadata"] == {}
-    [head] = said("sql", f"{use} COMMIT IF NEEDED MESSAGE 'nothing'")
+    at = f"lakefs://{scene.name}/main"
+    [head] = said("sql", "--ref", at, "COMMIT IF NEEDED MESSAGE 'nothing'")
     assert (head["branch"], head["commit_id"]) == ("main", commit["id"])
     script = f"{use} DIFF `main~1` main".encode()
     assert [each["path"] for each in said("sql", "-", stdin=script)] == ["a"]
@@ -40,6 +41,8 @@ def test_wrong_calls(scene: Scene) -> None:
     assert "no statement" in failed(2, "sql", " ; -- x")
     assert "cannot read" in failed(2, "sql", "--file", "/no/such/file")
     assert "needs a repository" in failed(2, "sql", "SHOW TAGS")
+    none = f"lakefs://{scene.name}/none"
+    assert "none" in failed(13, "sql", "--ref", none, "SHOW TAGS")
     assert "Write COMMIT [IF NEEDED] [REF]" in failed(2, "sql", "COMMIT 'x'")
 
 

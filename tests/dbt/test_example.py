@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ from sparklake import Repository, connect
 from sparklake.dbt import main
 from sparklake.session import find_java_home
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "dbt"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "dbt"
 
 # dbt and Python 3.13 disagree about what is deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -82,5 +84,13 @@ def test_views_are_refused(repo: Repository, capfd: pytest.CaptureFixture[str]) 
     view = Path(os.environ["DBT_PROJECT_DIR"], "models", "totals.sql")
     view.write_text("{{ config(materialized='view') }} select 1 as id")
     assert main(["run", "--select", "totals"]) == 1
-    assert "CREATE VIEW" in capfd.readouterr().out
+    assert "is not possible with lake tables" in capfd.readouterr().out
     assert not repo.branch("dev").is_dirty
+
+
+def test_the_page_shows_the_example() -> None:
+    page = (ROOT / "docs" / "dbt.md").read_text(encoding="utf-8")
+    fences = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    files = [each.read_text(encoding="utf-8") for each in EXAMPLE.rglob("*.sql")]
+    assert len(fences) == 2
+    assert [each for each in fences if not any(each in text for text in files)] == []
