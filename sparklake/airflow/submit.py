@@ -28,6 +28,10 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     Args:
         verb: The words of the command, such as `merge` (templated).
         arguments: The arguments of the command, as on the command line (templated).
+        sql: The statements of the verb `sql`, separated by semicolons (templated). A retry runs
+            all of them again.
+        ref: The ref where these look up unqualified tables, such as `lakefs://lake/dev`
+            (templated).
         once: See SparklakeOperator.
         result_file: A path that the driver and the worker share (templated). The driver writes
             the result there. None uses a temporary file, which works if the driver runs on the
@@ -41,6 +45,8 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
         *SparkSubmitOperator.template_fields,
         "verb",
         "arguments",
+        "sql",
+        "ref",
         "once",
         "result_file",
         "sparklake_conn_id",
@@ -50,8 +56,10 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
     def __init__(
         self,
         *,
-        verb: str,
+        verb: str = "sql",
         arguments: Sequence[str] = (),
+        sql: str | None = None,
+        ref: str | None = None,
         once: str | bool = True,
         result_file: str | None = None,
         sparklake_conn_id: str | None = DEFAULT_CONNECTION,
@@ -61,6 +69,8 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         self.verb = verb
         self.arguments = list(arguments)
+        self.sql = sql
+        self.ref = ref
         self.once = once
         self.result_file = result_file
         self.sparklake_conn_id = sparklake_conn_id
@@ -73,10 +83,13 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
 
         with failing(self.verb):
             self.application, words = str(jobs.FILE), self.verb.split()
-            arguments = with_once(self.arguments, option_names(words), self.once, context)
+            ref = [] if self.ref is None else ["--ref", self.ref]
+            options = with_once([*self.arguments, *ref], option_names(words), self.once, context)
             place = SparklakeHook(self.sparklake_conn_id).place
         with self._result_path() as path, _environment(place.environment):
-            self.application_args = [*words, *arguments, "--result-file", str(path)]
+            # After the options: a text may start with a comment, "--".
+            text = [] if self.sql is None else ["--", self.sql]
+            self.application_args = [*words, *options, "--result-file", str(path), *text]
             try:
                 super().execute(context)
             except AirflowException as error:

@@ -267,6 +267,24 @@ def test_the_result_file_of_an_earlier_try_is_removed(airflow: Airflow, tmp_path
     assert ran.log.rstrip().endswith(f"{earlier} False")
 
 
+def test_statements_are_submitted_with_their_ref(airflow: Airflow) -> None:
+    script = """
+        from unittest.mock import patch
+        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+        from sparklake.airflow import SparklakeSubmitOperator
+
+        task = SparklakeSubmitOperator(task_id="t", ref="lakefs://a/dev", sql="-- all\\nSHOW TAGS")
+        with patch.object(SparkSubmitOperator, "execute"):
+            task.execute({})
+        *words, path, dashes, sql = task.application_args
+        print(words, dashes, repr(sql))
+    """
+    ran = airflow.python(textwrap.dedent(script))
+    assert ran.code == 0, ran.log
+    words = ["sql", "--ref", "lakefs://a/dev", "--result-file"]
+    assert ran.log.rstrip().endswith(f"{words} -- '-- all\\nSHOW TAGS'")
+
+
 def test_only_a_regular_file_is_replaced_by_a_result(airflow: Airflow, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     script = f"""
