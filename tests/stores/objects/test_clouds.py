@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import obstore
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -128,6 +129,23 @@ def test_directories_of_a_hierarchical_namespace_are_no_objects(
     assert keys(store) == ["folder/deep/file", "folder/empty"]
     level = {each.key for each in store.scan("folder/", level=True)}
     assert level == {"folder/deep/", "folder/empty"}
+
+
+def test_an_empty_blob_takes_one_lookup(
+    container: str, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookups, get = list[str](), obstore.get
+
+    def counted(store: Any, path: str, **options: Any) -> Any:
+        lookups.append(path)
+        return get(store, path, **options)
+
+    for key in ("_SUCCESS", "data/_SUCCESS", "data/file"):
+        client.upload_blob(key, b"body" if key.endswith("file") else b"")
+    monkeypatch.setattr("obstore.get", counted)
+    monkeypatch.delattr("obstore.head")
+    assert keys(open_store(container)) == ["_SUCCESS", "data/_SUCCESS", "data/file"]
+    assert sorted(lookups) == ["_SUCCESS", "data/_SUCCESS"]
 
 
 @pytest.mark.parametrize("key", ["a\\b", "a./b", "a/b.", "n" * 1025])
