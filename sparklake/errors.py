@@ -24,23 +24,25 @@ class SparklakeError(Exception):
     exit_code: ClassVar[int] = 1
     has_lines: ClassVar[bool] = False
 
+    def __init_subclass__(
+        cls, kind: str = "", exit_code: int | None = None, has_lines: bool | None = None
+    ) -> None:
+        super().__init_subclass__()
+        cls.kind = kind or cls.kind
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+        cls.has_lines = cls.has_lines if has_lines is None else has_lines
+
     def __str__(self) -> str:
         text = super().__str__()
         return visible_text(text) if self.has_lines else visible_line(text)
 
 
-class MissingDependencyError(SparklakeError, ImportError):
+class MissingDependencyError(SparklakeError, ImportError, kind="missing_dependency", exit_code=15):
     """A missing optional package. The message contains its extra."""
 
-    kind = "missing_dependency"
-    exit_code = 15
 
-
-class InterruptError(SparklakeError):
+class InterruptError(SparklakeError, kind="interrupted", exit_code=130):
     """An interruption by the user, like SIGINT in a shell."""
-
-    kind = "interrupted"
-    exit_code = 130
 
     def __init__(
         self, message: str = "interrupted; unfinished work changed no branch. Run the command again"
@@ -51,56 +53,39 @@ class InterruptError(SparklakeError):
 # --- invalid arguments: correct the call ----------------------------------------------------------
 
 
-class InvalidInputError(SparklakeError, ValueError):
+class InvalidInputError(SparklakeError, ValueError, kind="invalid_input", exit_code=2):
     """An invalid argument. Nothing was read or written."""
 
-    kind = "invalid_input"
-    exit_code = 2
 
-
-class InvalidUriError(InvalidInputError):
+class InvalidUriError(InvalidInputError, kind="invalid_uri"):
     """A malformed URI, or one of the wrong kind."""
 
-    kind = "invalid_uri"
 
-
-class InvalidNameError(InvalidInputError):
+class InvalidNameError(InvalidInputError, kind="invalid_name"):
     """An invalid name of a repository, branch or tag."""
 
-    kind = "invalid_name"
 
-
-class InvalidRefError(InvalidInputError):
+class InvalidRefError(InvalidInputError, kind="invalid_ref"):
     """A malformed ref expression."""
 
-    kind = "invalid_ref"
 
-
-class InvalidKeyError(InvalidInputError):
+class InvalidKeyError(InvalidInputError, kind="invalid_key"):
     """An invalid object key: empty, too long, not UTF-8 or outside of the root."""
 
-    kind = "invalid_key"
 
-
-class InvalidRowsError(InvalidInputError):
+class InvalidRowsError(InvalidInputError, kind="invalid_rows"):
     """Invalid object rows: a duplicate, a bad size, too much data."""
 
-    kind = "invalid_rows"
 
-
-class IdempotencyKeyReusedError(InvalidInputError):
+class IdempotencyKeyReusedError(InvalidInputError, kind="idempotency_key_reused"):
     """An idempotency key used with a different verb or different arguments."""
 
-    kind = "idempotency_key_reused"
 
-
-class UnsupportedNamesError(InvalidInputError):
+class UnsupportedNamesError(InvalidInputError, kind="unsupported_names"):
     """Object names not supported by the destination of an export.
 
     `objects` lists the first ones with the reason. `count` is the total.
     """
-
-    kind = "unsupported_names"
 
     def __init__(
         self, message: str, objects: Sequence[tuple[str, str]] = (), count: int = 0
@@ -110,14 +95,12 @@ class UnsupportedNamesError(InvalidInputError):
         self.count = count
 
 
-class InvalidImportError(InvalidInputError):
+class InvalidImportError(InvalidInputError, kind="import_errors"):
     """An import with invalid rows. No branch moved.
 
     `counts` has the number of rows per reason. `errors` is an Arrow table of the first rows.
     `errors_to` is the location of Parquet files with all rows, if requested.
     """
-
-    kind = "import_errors"
 
     def __init__(
         self,
@@ -132,95 +115,62 @@ class InvalidImportError(InvalidInputError):
         self.errors_to = errors_to
 
 
-class InvalidHooksError(InvalidInputError):
+class InvalidHooksError(InvalidInputError, kind="invalid_hooks"):
     """An invalid hook file. The message contains the line."""
 
-    kind = "invalid_hooks"
 
-
-class InvalidDumpError(SparklakeError, ValueError):
+class InvalidDumpError(SparklakeError, ValueError, kind="invalid_dump", exit_code=10):
     """An inconsistent or unsupported refs dump."""
-
-    kind = "invalid_dump"
-    exit_code = 10
 
 
 # --- names that do not exist, exist already, or are protected -------------------------------------
 
 
-class NotFoundError(SparklakeError, LookupError):
+class NotFoundError(SparklakeError, LookupError, kind="not_found", exit_code=13):
     """A missing name, such as a label."""
 
-    kind = "not_found"
-    exit_code = 13
 
-
-class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
+class RepositoryNotFoundError(NotFoundError, FileNotFoundError, kind="repository_not_found"):
     """A missing repository."""
 
-    kind = "repository_not_found"
 
-
-class RefNotFoundError(NotFoundError, FileNotFoundError):
+class RefNotFoundError(NotFoundError, FileNotFoundError, kind="ref_not_found"):
     """A ref without a matching branch, tag or commit."""
 
-    kind = "ref_not_found"
 
-
-class AmbiguousRefError(RefNotFoundError):
+class AmbiguousRefError(RefNotFoundError, kind="ambiguous_ref"):
     """An ambiguous commit id prefix."""
 
-    kind = "ambiguous_ref"
 
-
-class ObjectNotFoundError(NotFoundError, FileNotFoundError):
+class ObjectNotFoundError(NotFoundError, FileNotFoundError, kind="object_not_found"):
     """A missing object."""
 
-    kind = "object_not_found"
 
-
-class AlreadyExistsError(SparklakeError, FileExistsError):
+class AlreadyExistsError(SparklakeError, FileExistsError, kind="already_exists", exit_code=14):
     """A name in use."""
 
-    kind = "already_exists"
-    exit_code = 14
 
-
-class NamespaceInUseError(AlreadyExistsError):
+class NamespaceInUseError(AlreadyExistsError, kind="namespace_in_use"):
     """A storage namespace in use by another repository, possibly deleted."""
 
-    kind = "namespace_in_use"
 
-
-class ProtectedError(SparklakeError, PermissionError):
+class ProtectedError(SparklakeError, PermissionError, kind="protected", exit_code=11):
     """A change forbidden by a branch-protection rule, or a deletion of the default branch."""
 
-    kind = "protected"
-    exit_code = 11
 
-
-class ReadOnlyError(SparklakeError, PermissionError):
+class ReadOnlyError(SparklakeError, PermissionError, kind="read_only", exit_code=11):
     """A change to a read-only repository."""
 
-    kind = "read_only"
-    exit_code = 11
 
-
-class ImmutableRefError(SparklakeError, PermissionError):
+class ImmutableRefError(SparklakeError, PermissionError, kind="immutable_ref", exit_code=11):
     """A write to an immutable ref: a tag or a commit."""
-
-    kind = "immutable_ref"
-    exit_code = 11
 
 
 # --- lost races: read again, then retry -----------------------------------------------------------
 
 
-class RaceLostError(SparklakeError):
+class RaceLostError(SparklakeError, kind="race_lost", exit_code=5):
     """A lost race: the branch kept moving, or another writer was faster."""
-
-    kind = "race_lost"
-    exit_code = 5
 
     @classmethod
     def of_new_run(cls, branch: str) -> RaceLostError:
@@ -228,16 +178,12 @@ class RaceLostError(SparklakeError):
         return cls(f"another writer just staged a write to {branch!r}: try again")
 
 
-class AlreadyCommittedError(RaceLostError):
+class AlreadyCommittedError(RaceLostError, kind="already_committed"):
     """Staged changes already committed by another writer."""
 
-    kind = "already_committed"
 
-
-class WriteFinishedError(RaceLostError):
+class WriteFinishedError(RaceLostError, kind="write_finished"):
     """A table write that is already abandoned or staged. It stages nothing."""
-
-    kind = "write_finished"
 
     @classmethod
     def of(cls, write_id: str, branch: str) -> WriteFinishedError:
@@ -249,28 +195,20 @@ class WriteFinishedError(RaceLostError):
         )
 
 
-class TableChangedError(RaceLostError):
+class TableChangedError(RaceLostError, kind="table_changed"):
     """Concurrent commits to a Delta table."""
 
-    kind = "table_changed"
 
-
-class UnexpectedHeadError(RaceLostError):
+class UnexpectedHeadError(RaceLostError, kind="unexpected_head"):
     """A branch with an unexpected head."""
 
-    kind = "unexpected_head"
 
-
-class CollectionStartedError(RaceLostError):
+class CollectionStartedError(RaceLostError, kind="collection_started"):
     """A garbage collection started after the verb: run the verb again."""
 
-    kind = "collection_started"
 
-
-class IdempotencyKeyInUseError(RaceLostError):
+class IdempotencyKeyInUseError(RaceLostError, kind="idempotency_key_in_use"):
     """An idempotency key in use by another run."""
-
-    kind = "idempotency_key_in_use"
 
     @classmethod
     def of(cls, key: str) -> IdempotencyKeyInUseError:
@@ -281,60 +219,42 @@ class IdempotencyKeyInUseError(RaceLostError):
         )
 
 
-class CollectionRunningError(RaceLostError):
+class CollectionRunningError(RaceLostError, kind="collection_running"):
     """A running garbage collection: wait until it finishes."""
 
-    kind = "collection_running"
 
-
-class PurgeRunningError(RaceLostError):
+class PurgeRunningError(RaceLostError, kind="purge_running"):
     """A running or unfinished purge: wait until it finishes, or resume it."""
-
-    kind = "purge_running"
 
 
 # --- verbs that cannot change a branch in its present state ---------------------------------------
 
 
-class HookFailedError(SparklakeError):
+class HookFailedError(SparklakeError, kind="hook_failed", exit_code=6, has_lines=True):
     """A hook's rejection of an operation. No ref moved.
 
     `run_id` is the id of the run, for `sparklake hooks show`.
     """
-
-    kind = "hook_failed"
-    has_lines = True
-    exit_code = 6
 
     def __init__(self, message: str, run_id: str = "") -> None:
         super().__init__(message)
         self.run_id = run_id
 
 
-class HookNotAllowedError(HookFailedError):
+class HookNotAllowedError(HookFailedError, kind="hook_not_allowed"):
     """A guarding hook without permission to run here."""
 
-    kind = "hook_not_allowed"
 
-
-class NothingToDoError(SparklakeError):
+class NothingToDoError(SparklakeError, kind="nothing_to_do", exit_code=4):
     """A no-op: the verb would change nothing."""
 
-    kind = "nothing_to_do"
-    exit_code = 4
 
-
-class NoChangesError(NothingToDoError):
+class NoChangesError(NothingToDoError, kind="no_changes"):
     """A commit or merge without changes."""
 
-    kind = "no_changes"
 
-
-class DirtyBranchError(SparklakeError):
+class DirtyBranchError(SparklakeError, kind="dirty_branch", exit_code=4):
     """Uncommitted changes: the verb would hide or lose them."""
-
-    kind = "dirty_branch"
-    exit_code = 4
 
     @classmethod
     def of_deletion(cls, branch: str, staged: str = "staged changes") -> DirtyBranchError:
@@ -345,36 +265,27 @@ class DirtyBranchError(SparklakeError):
         )
 
 
-class ExpiredError(SparklakeError, LookupError):
+class ExpiredError(SparklakeError, LookupError, kind="expired", exit_code=8):
     """An expired commit. Its objects are no longer retained.
 
     `commit_id` is its id. Its log and listings stay.
     """
-
-    kind = "expired"
-    exit_code = 8
 
     def __init__(self, message: str, commit_id: str = "") -> None:
         super().__init__(message)
         self.commit_id = commit_id
 
 
-class PurgeBlockedError(SparklakeError):
+class PurgeBlockedError(SparklakeError, kind="purge_blocked", exit_code=4):
     """A purge of objects in use, on a branch or under other paths."""
 
-    kind = "purge_blocked"
-    exit_code = 4
 
-
-class AddressConflictError(SparklakeError):
+class AddressConflictError(SparklakeError, kind="address_conflict", exit_code=4):
     """An equal object at a different address.
 
     Nothing was published. A range of the same objects exists, with `address` for the object at
     `path`.
     """
-
-    kind = "address_conflict"
-    exit_code = 4
 
     def __init__(self, message: str, path: str = "", address: str = "") -> None:
         super().__init__(message)
@@ -382,11 +293,8 @@ class AddressConflictError(SparklakeError):
         self.address = address
 
 
-class NewerDumpError(SparklakeError):
+class NewerDumpError(SparklakeError, kind="newer_dump", exit_code=4):
     """A newer refs dump, or newer trees, of another program. Nothing was dumped or restored."""
-
-    kind = "newer_dump"
-    exit_code = 4
 
 
 _SHOWN_FIELDS = {
@@ -399,7 +307,7 @@ _SHOWN_FIELDS = {
 """The attribute of a conflict for each column of a table."""
 
 
-class MergeConflictError(SparklakeError):
+class MergeConflictError(SparklakeError, kind="merge_conflict", exit_code=3):
     """Keys changed by both sides of a merge. Nothing was published.
 
     `conflicts` lists the first ones in key order. `count` is the total. `overlaps` are the rows of
@@ -408,9 +316,6 @@ class MergeConflictError(SparklakeError):
     rows, `conflict_rows` is a DataFrame of the rows in conflict, else None: `table`, `key` as JSON,
     `column` (null for a whole row), and `base`, `source` and `dest` as JSON.
     """
-
-    kind = "merge_conflict"
-    exit_code = 3
 
     def __init__(
         self,
@@ -435,19 +340,12 @@ class MergeConflictError(SparklakeError):
         return html_table(str(self), list(_SHOWN_FIELDS), rows)
 
 
-class StrategyError(SparklakeError):
+class StrategyError(SparklakeError, kind="strategy", exit_code=7, has_lines=True):
     """A failed merge strategy, or an invalid decision. Nothing was published."""
 
-    kind = "strategy"
-    has_lines = True
-    exit_code = 7
 
-
-class TransactionError(SparklakeError):
+class TransactionError(SparklakeError, kind="transaction", exit_code=3):
     """A transaction with a failed merge. `branch` holds its work. `__cause__` is the reason."""
-
-    kind = "transaction"
-    exit_code = 3
 
     def __init__(self, message: str, branch: str = "") -> None:
         super().__init__(message)
@@ -457,20 +355,16 @@ class TransactionError(SparklakeError):
 # --- the systems below: object store, engines, Postgres -------------------------------------------
 
 
-class StoreError(SparklakeError, OSError):
+class StoreError(SparklakeError, OSError, kind="store", exit_code=12):
     """A failure of the object store."""
 
-    kind = "store"
-    exit_code = 12
 
-
-class StoreUnreachableError(StoreError):
+class StoreUnreachableError(StoreError, kind="store_unreachable"):
     """An unreachable or missing bucket or directory.
 
     `is_missing` is True if it is known not to exist.
     """
 
-    kind = "store_unreachable"
     is_missing = False
 
     @classmethod
@@ -481,36 +375,26 @@ class StoreUnreachableError(StoreError):
         return error
 
 
-class StorePermissionError(StoreError, PermissionError):
+class StorePermissionError(StoreError, PermissionError, kind="store_permission", exit_code=11):
     """Credentials rejected by the object store."""
 
-    kind = "store_permission"
-    exit_code = 11
 
-
-class ReadOnlyNamespaceError(StorePermissionError):
+class ReadOnlyNamespaceError(StorePermissionError, kind="read_only_namespace"):
     """A namespace without write permission. Nothing was done."""
 
-    kind = "read_only_namespace"
 
-
-class MissingFileError(StoreError):
+class MissingFileError(StoreError, kind="missing_file", exit_code=10):
     """A missing file of the lake.
 
     It is not a FileNotFoundError, which callers often treat as an answer instead of a loss.
     """
 
-    kind = "missing_file"
-    exit_code = 10
 
-
-class PurgedError(MissingFileError):
+class PurgedError(MissingFileError, kind="purged"):
     """A purged object.
 
     `purge_id`, `who` and `date` identify the purge. `date` is in unix seconds.
     """
-
-    kind = "purged"
 
     def __init__(self, message: str, purge_id: str = "", who: str = "", date: int = 0) -> None:
         super().__init__(message)
@@ -519,36 +403,23 @@ class PurgedError(MissingFileError):
         self.date = date
 
 
-class CorruptFileError(StoreError):
+class CorruptFileError(StoreError, kind="corrupt_file", exit_code=10):
     """A damaged file of the lake: its content does not match its name."""
 
-    kind = "corrupt_file"
-    exit_code = 10
 
-
-class LostResultError(SparklakeError, RuntimeError):
+class LostResultError(SparklakeError, RuntimeError, kind="lost_result", exit_code=12):
     """A task result lost by the engine."""
 
-    kind = "lost_result"
-    exit_code = 12
 
-
-class RefStoreUnavailableError(SparklakeError, ConnectionError):
+class RefStoreUnavailableError(
+    SparklakeError, ConnectionError, kind="ref_store_unavailable", exit_code=12, has_lines=True
+):
     """An unavailable Postgres."""
 
-    kind = "ref_store_unavailable"
-    exit_code = 12
-    has_lines = True
 
-
-class LockHeldError(RefStoreUnavailableError):
+class LockHeldError(RefStoreUnavailableError, kind="lock_held"):
     """A Postgres lock held by another session. Nothing was changed."""
 
-    kind = "lock_held"
 
-
-class RefsLostError(SparklakeError):
+class RefsLostError(SparklakeError, kind="refs_lost", exit_code=10):
     """A ref store with lost commits or refs. Nothing was done."""
-
-    kind = "refs_lost"
-    exit_code = 10
