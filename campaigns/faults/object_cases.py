@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
 from campaigns.faults.scenes import Scene, VerbCase
-from campaigns.faults.table_writes import edit_delta, write
+from campaigns.faults.table_writes import edit_delta, edit_iceberg, write
 from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteFinishedError
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.testing.lakes import stage_table
@@ -68,6 +69,15 @@ def append_to_delta(scene: Scene) -> None:
     edit_delta(scene.repository, scene.label, "delta", files)
 
 
+def alter_iceberg(scene: Scene) -> None:
+    with edit_iceberg(scene.repository, scene.label, "iceberg") as (place, _):
+        store = open_store(scene.repository.info.storage_namespace)
+        folder = f"{place}/metadata/"
+        document = json.loads(store.get(f"{folder}v1.metadata.json"))
+        document["properties"]["team"] = "sales"
+        store.put_if_absent(f"{folder}v2.metadata.json", json.dumps(document).encode())
+
+
 def begin_write(scene: Scene) -> None:
     scene.create_branch({})
     context = scene.repository._context
@@ -126,5 +136,6 @@ OBJECT_CASES = {
     ),
     "write": VerbCase(clean, write_table),
     "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
+    "edit_iceberg": VerbCase(clean, alter_iceberg, repeats=False),
     "abandon_write": VerbCase(begin_write, abandon, done=(WriteFinishedError,), found=write_states),
 }

@@ -23,7 +23,12 @@ DELTA_ENTRY = (
     b'{"add":{"path":"part-0","partitionValues":{},"size":6,"modificationTime":0,'
     b'"dataChange":true}}\n'
 )
+ICEBERG_METADATA = (
+    b'{"format-version":2,"location":"file:///elsewhere/iceberg","last-updated-ms":1,'
+    b'"current-schema-id":0,"schemas":[{"type":"struct","schema-id":0,"fields":[]}]}'
+)
 TABLES = {
+    "iceberg/metadata/v1.metadata.json": ICEBERG_METADATA,
     "table/p=0/part-0": b"part-0",
     "delta/part-0": b"part-0",
     f"delta/_delta_log/{0:020}.json": DELTA_ENTRY,
