@@ -46,7 +46,7 @@ def register(
     iceberg = open_iceberg(table)
     if iceberg is None or not iceberg.table.folder.startswith(mark.prefix):
         raise ObjectNotFoundError(f"the export has no Iceberg table at {path!r}")
-    with describing(table):
+    with describing(table, "cannot be registered"):
         metadata = _Export(iceberg, store, commit.id).put_metadata()
     statement = (
         f"CALL {catalog}.system.register_table(table => '{'.'.join(parts)}', "

@@ -60,7 +60,7 @@ def copy_metadata(
     if iceberg is None:
         return None
     location = spark_uri(f"{context.info.storage_namespace}/{write.place}")
-    with describing(table):
+    with describing(table, "cannot be edited"):
         info = find_metadata(table)
         assert info is not None
         document = decode_document(read_checked(table, info.path))
@@ -134,16 +134,17 @@ def _check_addresses(iceberg: IcebergTable, *, all_files: bool) -> None:
 
 def _are_in_place(iceberg: IcebergTable) -> bool:
     """Return whether all addresses end with names, so that manifests need not be read."""
-    table, folder = iceberg.table, iceberg.metadata.folder
+    table, location = iceberg.table, iceberg.metadata.folder
+    folders = set[str]()
     for batch in table.objects.batches():
-        names = pc.utf8_slice_codeunits(batch.column("path"), len(table.folder))
-        pairs = zip(names.to_pylist(), batch.column("address").to_pylist(), strict=True)
-        for name, address in pairs:
-            if name.startswith(METADATA_FOLDER):
-                continue
-            if name not in (folder.find_relative(address), name_in_write(address)):
-                return False
-    return True
+        names = pc.utf8_slice_codeunits(batch.column("path"), len(table.folder)).to_pylist()
+        for name, address in zip(names, batch.column("address").to_pylist(), strict=True):
+            if not name.startswith(METADATA_FOLDER):
+                if not address.endswith(f"/{name}"):
+                    return False
+                folders.add(address[: -len(name)])
+    files = [f"{each}file" for each in folders]
+    return all("file" in (location.find_relative(each), name_in_write(each)) for each in files)
 
 
 def _check_same(iceberg: IcebergTable, paths: Sequence[str]) -> None:

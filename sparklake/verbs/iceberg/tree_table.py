@@ -116,11 +116,11 @@ def check_size(path: str, size: int, expected: int) -> None:
 
 
 @contextmanager
-def describing(table: TableVersion) -> Iterator[None]:
+def describing(table: TableVersion, problem: str = "cannot be read") -> Iterator[None]:
     """Add the table to errors about its metadata."""
     try:
         with missing_extras():
             yield
     except (CorruptFileError, InvalidInputError, MissingFileError) as error:
-        what = f"the Iceberg table {table.path!r} at {table.ref!r} cannot be read"
+        what = f"the Iceberg table {table.path!r} at {table.ref!r} {problem}"
         raise type(error)(f"{what}: {error}") from error

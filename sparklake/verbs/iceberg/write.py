@@ -193,7 +193,7 @@ def _check_fits(request: WriteRequest, properties: Iterable[str], document: Docu
 def _stage(copy: _Copy) -> TableWrite:
     context, request, write = copy.context, copy.request, copy.write
     base = copy.base
-    with describing(copy.table):
+    with describing(copy.table, "was not changed"):
         document = copied_document(context, write, is_new=copy.is_new)
         if document is None:
             return TableWrite(request.path, 0, 0)

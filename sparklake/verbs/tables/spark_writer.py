@@ -85,8 +85,8 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 def check_native(context: Context) -> None:
     if not context.store.traits.is_local and not _has_spark_client(context):
         raise MissingDependencyError(
-            f"this Spark session lacks a client that writes Delta tables in buckets: add "
-            f"{HADOOP_CLIENTS} of Spark's Hadoop version to its jars"
+            "this Spark session lacks a client that writes Delta or Iceberg tables in buckets: "
+            f"add {HADOOP_CLIENTS} of Spark's Hadoop version to its jars"
         )
 
 
