@@ -28,11 +28,12 @@ from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
 from sparklake.verbs.tables.edits import MAX_ATTEMPTS
-from sparklake.verbs.tables.formats import has_log
-from sparklake.verbs.tables.read import read_table
+from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.read import found_format, read_table
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import view_of
 from sparklake.verbs.tables.write import partition_columns
+from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,10 +111,14 @@ class SqlSession:
             raise InvalidInputError(
                 f"there is no table {target.table}: create it with CREATE TABLE ... AS SELECT"
             )
-        if has_log(table):
+        table_format = found_format(table)
+        if table_format == DELTA:
             with branch.edit_delta(path) as location:
                 rewritten = statement.rewritten(self._view, f"delta.{quoted(location)}")
                 return self._query(rewritten, args)
+        if table_format == ICEBERG:
+            with branch.edit_iceberg(path) as name:
+                return self._query(statement.rewritten(self._view, name), args)
         if statement.action is Action.INSERT:
             return self._insert(statement, branch, table, args)
         raise InvalidInputError(
@@ -304,7 +309,7 @@ _RUNS: Mapping[str, Callable[..., SmallRows | Log | Differences[Any]]] = {
 
 def _check_is_table(table: TableVersion) -> None:
     """Reject a folder with several tables: `tables` is none, and DROP would remove all of them."""
-    if has_log(table):
+    if found_format(table) in (DELTA, ICEBERG):
         return
     for each in table.objects:
         *folders, _ = each.path.removeprefix(table.folder).split("/")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.table import StaticTable
 
-from sparklake import Repository
+from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from tests.spark.iceberg.conftest import metadata_of
 
@@ -62,6 +62,18 @@ def test_dataframes(repo: Repository, spark: SparkSession) -> None:
     main.commit("more")
     main.revert("main")
     assert len(check_same(repo, spark)) == 4
+
+
+def test_sql(lake: Lake, repo: Repository, spark: SparkSession) -> None:
+    main, name = repo.branch("main"), f"lakefs.`{repo.info.name}`.main.`{TABLE}`"
+    lake.sql(f"CREATE TABLE {name} USING iceberg AS SELECT id, 'k' AS k FROM range(3)")
+    lake.sql(f"INSERT INTO {name} VALUES (9, 'nine')")
+    lake.sql(f"DELETE FROM {name} WHERE id = 1")
+    matched = "WHEN MATCHED THEN UPDATE SET k = 'm'"
+    lake.sql(f"MERGE INTO {name} t USING {name} s ON t.id = s.id + 2 {matched}")
+    lake.sql(f"ALTER TABLE {name} RENAME COLUMN k TO label")
+    assert check_same(repo, spark) == [(0, "k"), (2, "m"), (9, "nine")]
+    assert main.is_dirty
 
 
 def test_replaced_formats(repo: Repository, spark: SparkSession) -> None:
