@@ -74,16 +74,17 @@ def register(
     invocation: Invocation,
     uri: Annotated[str, argument("lakefs://REPO/REF/TABLE")],
     exported: Annotated[
-        str, option("The destination of an export of REF.", "--from", metavar="URI_OR_DIR")
+        str, option("Register the table in this export of REF.", "--from", metavar="URI_OR_DIR")
     ],
     table: Annotated[
         str, option("Register it as this table.", "--as", metavar="CATALOG.DATABASE.TABLE")
     ],
     run: Annotated[bool, flag("Run the statement in a Spark session.")] = False,
 ) -> None:
-    """Register an exported Iceberg table in a catalog, or print the statement.
+    """Register an exported Iceberg table in a catalog.
 
-    Metadata with the paths of the export is written beside the exported files.
+    Without --run, the statement is only printed. Metadata with the paths of the export is written
+    beside the exported files.
     """
     source = object_uri(uri)
     invocation.uses_spark = run

@@ -31,7 +31,7 @@ def import_objects(
     source: Annotated[
         str | None,
         option(
-            "Import a directory, a prefix, a metadata.json or catalog:TABLE.",
+            "Import a directory, prefix, metadata.json or catalog:TABLE.",
             "--from",
             metavar="URI_OR_DIR",
         ),
