@@ -44,7 +44,7 @@ KILLS = 5
 STEPS = {
     "the write": "sparklake.branch.Branch.write",
     "the staging of Parquet": "sparklake.verbs.tables.write.stage_write",
-    "the staging of Delta": "sparklake.verbs.delta.write.stage_write",
+    "the staging of Delta": "sparklake.verbs.tables.edits.stage_write",
     "the commit": "sparklake.branch.Branch.commit",
     "its publication": "sparklake.verbs.commits.publish",
     "the batch": "sparklake.verbs.tables.stream_writes.EpochWriter.run",
