@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from sparklake.delta_log.delta_commits import DeltaCommit
-from sparklake.delta_log.union.dropped import DroppedCommits
+from sparklake.delta_log.union.dropped import describe_dropped
+from sparklake.unions.dropped import DroppedCommits
 from tests.support.written_tables import add, marked, remove
 
 
@@ -23,7 +24,7 @@ SHARED = commit(2, add("shared", **rows(9)))
 
 
 def dropped(*own: DeltaCommit) -> DroppedCommits:
-    return DroppedCommits.of("dest", (*BASE, SHARED, *own), (*BASE, SHARED), BASE)
+    return describe_dropped("dest", (*BASE, SHARED, *own), (*BASE, SHARED), BASE)
 
 
 def test_only_commits_that_no_other_side_has_are_dropped() -> None:

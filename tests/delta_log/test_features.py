@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import FileKey, fields_of
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.features import FEATURES
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
+from sparklake.unions.conflicts import UnmergeableTableError
 
 Fields = Mapping[str, Any]
 Actions = Sequence[Mapping[str, Any]]

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import encode_actions as body_of
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
+from sparklake.unions.conflicts import UnmergeableTableError
 from tests.support.delta_model import PROTOCOL, add, by_writer, column, metadata, remove
 
 Actions = Sequence[dict[str, Any]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import MERGED, DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
     ChangedFiles,
@@ -21,6 +21,7 @@ from sparklake.delta_log.union.rows import (
 )
 from sparklake.delta_log.union.schemas import same_metadata
 from sparklake.delta_log.union.unite import united
+from sparklake.unions.conflicts import UnmergeableTableError
 from tests.support.delta_model import PROTOCOL, Table, add, column, first_table, metadata, remove
 
 MADE = UnionSignature(2, "tests")

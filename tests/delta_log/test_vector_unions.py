@@ -11,13 +11,10 @@ import pytest
 
 from sparklake.delta_log import vectors
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.delta_commits import (
-    OverlappingRowsError,
-    UnmergeableTableError,
-    parse_commit,
-)
+from sparklake.delta_log.delta_commits import parse_commit
 from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from tests.support.marked_tables import FILES, MarkedTable, write, written
 
 MARKS = ("delete", "update", "delete", "update", "append")

@@ -9,7 +9,6 @@ import pytest
 from campaigns.postgres import SYSTEM_FOLDER
 from sparklake.delta_log.actions import decode_actions
 from sparklake.delta_log.checkpoints import checkpoint_parts, rewritten_checkpoint
-from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.delta_log.union.schemas import same_metadata
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
@@ -22,6 +21,7 @@ from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
+from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.gc.runs import open_sweeps
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']

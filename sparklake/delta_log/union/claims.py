@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.features import unmergeable_features
 from sparklake.delta_log.union.regions import added_rows, region_of
 from sparklake.delta_log.union.schemas import ROW_TRACKING, columns_of, is_enabled, schema_fields
+from sparklake.unions.conflicts import UnmergeableTableError
 
 _NAMED = {
     "txn": ("appId", "wrote for the same streaming application"),

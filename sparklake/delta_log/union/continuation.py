@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import msgspec
 
 from sparklake.delta_log.actions import Action, Fields, fields_of
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.regions import region_of
 from sparklake.delta_log.union.schemas import ROW_TRACKING, TIMESTAMPS, is_enabled
 from sparklake.delta_log.union.settings import carried
 from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.unions.conflicts import UnmergeableTableError
 
 _ENABLED = "delta.enableRowTracking"
 _IDS = ("baseRowId", "defaultRowCommitVersion")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from sparklake.delta_log.actions import Fields
-from sparklake.delta_log.delta_commits import DeltaCommit, commits_but, origins
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.unions.commits import commits_but, origins
+from sparklake.unions.dropped import DroppedCommits
 
 
 class _Statistics(msgspec.Struct):
@@ -20,37 +21,20 @@ class _Statistics(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Statistics).decode
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedCommits:
-    """Dropped commits of `source` or `dest`. `added_rows` is None if unknown."""
-
-    side: str
-    commits: int
-    added_files: int
-    added_rows: int | None
-    removed_files: int
-
-    @staticmethod
-    def of(
-        side: str,
-        loser: Sequence[DeltaCommit],
-        winner: Sequence[DeltaCommit],
-        base: Sequence[DeltaCommit],
-    ) -> DroppedCommits:
-        """Describe the loser's commits missing from both the winner and base."""
-        own = commits_but(commits_but(loser, origins(base)), origins(winner))
-        added = live_after((each.actions for each in own), {})
-        rows = [_rows(each) for each in added.values()]
-        new = {key for each in own for key in each.adds}
-        old = {key for each in own for key in each.removes} - new
-        total = None if None in rows else sum(filter(None, rows))
-        return DroppedCommits(side, len(own), len(added), total, len(old))
-
-    def __str__(self) -> str:
-        rows = "unknown rows" if self.added_rows is None else _count(self.added_rows, "row")
-        effects = f"added {_count(self.added_files, 'file')} with {rows}"
-        removed = f", removed {_count(self.removed_files, 'file')}" if self.removed_files else ""
-        return f"{_count(self.commits, 'commit')} of {self.side} ({effects}{removed})"
+def describe_dropped(
+    side: str,
+    loser: Sequence[DeltaCommit],
+    winner: Sequence[DeltaCommit],
+    base: Sequence[DeltaCommit],
+) -> DroppedCommits:
+    """Describe the loser's commits missing from both the winner and base."""
+    own = commits_but(commits_but(loser, origins(base)), origins(winner))
+    added = live_after((each.actions for each in own), {})
+    rows = [_rows(each) for each in added.values()]
+    new = {key for each in own for key in each.adds}
+    old = {key for each in own for key in each.removes} - new
+    total = None if None in rows else sum(filter(None, rows))
+    return DroppedCommits(side, len(own), len(added), total, len(old))
 
 
 def _rows(fields: Fields) -> int | None:
@@ -60,7 +44,3 @@ def _rows(fields: Fields) -> int | None:
         return None
     vector = fields.get("deletionVector") or {}
     return None if rows is None else rows - int(vector.get("cardinality", 0))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

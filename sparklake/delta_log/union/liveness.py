@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey, fields_of
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, standing
+from sparklake.delta_log.delta_commits import DeltaCommit
+from sparklake.unions.commits import standing
+from sparklake.unions.conflicts import UnmergeableTableError
 
 
 @dataclass(slots=True)

@@ -10,15 +10,12 @@ import msgspec
 import numpy as np
 
 from sparklake.delta_log.actions import Action, Fields, FileKey, fields_of
-from sparklake.delta_log.delta_commits import (
-    DeltaCommit,
-    OverlappingRowsError,
-    UnmergeableTableError,
-)
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, removal
 from sparklake.delta_log.vectors import new_vectors
 from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions
 from sparklake.vectors.unite import VectorOverlap, unite_vectors
 

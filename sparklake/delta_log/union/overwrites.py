@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Sequence
 
-from sparklake.delta_log.actions import Fields, FileKey
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.actions import FileKey
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import (
-    Region,
     added_rows,
     may_be_of_partitions,
     partitions_of,
@@ -18,23 +15,8 @@ from sparklake.delta_log.union.regions import (
 )
 from sparklake.delta_log.union.schemas import Metadata, columns_of, mapping_mode
 from sparklake.delta_log.union.settings import with_fields
-
-
-@dataclass(frozen=True, slots=True)
-class _SideCommit:
-    """A commit of a side: its overwritten region and its added files that are still live."""
-
-    region: Region | None
-    adds: Sequence[Fields]
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The positions of an overwrite and of the commit it must precede."""
-
-    overwrite: int
-    added: int
-    region: Region
+from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.unions.orders import SideCommit, find_circle
 
 
 def check_overwrites(
@@ -48,19 +30,17 @@ def check_overwrites(
     A union keeps all added rows. So an overwrite must precede each commit of the other side that
     added rows to its region, and some order of all commits must satisfy this.
     """
-    region = _find_circle(_steps(source, source_commits), _steps(dest, dest_commits))
+    region = find_circle(_steps(source, source_commits), _steps(dest, dest_commits))
     if region is not None:
         # Only here is it worth looking up the table's earlier files.
-        region = _find_circle(
-            _steps(source, source_commits, True), _steps(dest, dest_commits, True)
-        )
+        region = find_circle(_steps(source, source_commits, True), _steps(dest, dest_commits, True))
     if region is not None:
         raise UnmergeableTableError(f"both sides overwrote {region.name}")
 
 
 def _steps(
     side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
-) -> list[_SideCommit]:
+) -> list[SideCommit]:
     """Return the steps of a side. With `by_files`, retained files refine the regions."""
     metadata = _metadata_for_predicates(side) if commits else side.metadata
     regions = [region_of(each, metadata) for each in commits]
@@ -75,7 +55,7 @@ def _steps(
     steps = []
     for commit, region in zip(commits[::-1], regions[::-1], strict=True):
         adds = [each for each in added_rows(commit) if FileKey.of(each).path not in removed]
-        steps.append(_SideCommit(region, adds))
+        steps.append(SideCommit(region, adds))
         if region is not None and region.ends_files:
             removed.update(key.path for key in commit.removes)
     return steps[::-1]
@@ -110,28 +90,3 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
     if any(is_live and path not in removed for path, is_live in state.items()):
         return True
     return side.had_file_beside(removed | state.keys())
-
-
-def _find_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
-    """Return the region of two overwrites with a cyclic order, or None."""
-    if not all(any(step.region for step in steps) for steps in (source, dest)):
-        return None
-    dest_orders = list(_orders(dest, source))
-    for one in _orders(source, dest):
-        for other in dest_orders:
-            if other.added <= one.overwrite and one.added <= other.overwrite:
-                return min(one.region, other.region, key=_is_all)
-    return None
-
-
-def _orders(overwriters: Sequence[_SideCommit], others: Sequence[_SideCommit]) -> Iterator[_Order]:
-    """Yield each overwrite with the first commit that it must precede, if any."""
-    for place, step in enumerate(overwriters):
-        region = step.region
-        if region is not None:
-            later = (at for at, other in enumerate(others) if any(map(region.may_have, other.adds)))
-            yield from (_Order(place, at, region) for at in islice(later, 1))
-
-
-def _is_all(region: Region) -> bool:
-    return region.partitions is None and region.predicate is None

@@ -43,6 +43,10 @@ class Region:
     predicate: Predicate | None = None
     ends_files: bool = True
 
+    @property
+    def is_all(self) -> bool:
+        return self.partitions is None and self.predicate is None
+
     def may_have(self, add: Fields) -> bool:
         if self.predicate is not None:
             return self.predicate.may_hold(add)

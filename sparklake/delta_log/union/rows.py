@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparklake.delta_log.actions import OF_FILES, Action, Fields, FileKey, fields_of
-from sparklake.delta_log.delta_commits import (
-    MERGED,
-    DeltaCommit,
-    UnmergeableTableError,
-    commits_but,
-    origins,
-)
+from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
 from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.continuation import continued
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
@@ -25,6 +19,8 @@ from sparklake.delta_log.union.schemas import (
     same_metadata,
 )
 from sparklake.delta_log.union.unite import settled
+from sparklake.unions.commits import commits_but, origins
+from sparklake.unions.conflicts import UnmergeableTableError
 
 Files = Mapping[FileKey, Fields]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import decode_json
+from sparklake.unions.conflicts import UnmergeableTableError
 
 Metadata = Mapping[str, Any]
 """The fields of a `metaData` action."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError
+from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.schemas import (
     COLUMN_ID,
@@ -31,6 +31,7 @@ from sparklake.delta_log.union.schemas import (
     settings_of,
     without_mark,
 )
+from sparklake.unions.conflicts import UnmergeableTableError
 
 
 def with_fields(metadata: Metadata, fields: Sequence[Column]) -> Metadata:

@@ -6,16 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparklake.delta_log.actions import Action, Fields, FileKey, fields_of
-from sparklake.delta_log.delta_commits import (
-    ORIGIN,
-    UNDONE,
-    DeltaCommit,
-    UnmergeableTableError,
-    commits_but,
-    origins,
-    still_to_undo,
-    undo_origin,
-)
+from sparklake.delta_log.delta_commits import ORIGIN, UNDONE, DeltaCommit
 from sparklake.delta_log.union.claims import check_covers
 from sparklake.delta_log.union.continuation import continued
 from sparklake.delta_log.union.liveness import FileStates, live_after
@@ -29,6 +20,8 @@ from sparklake.delta_log.union.log_sides import (
 )
 from sparklake.delta_log.union.marked_files import MarkedFiles, VectorChange
 from sparklake.delta_log.union.schemas import ROW_TRACKING, check_fits, same_metadata
+from sparklake.unions.commits import commits_but, origins, still_to_undo, undo_origin
+from sparklake.unions.conflicts import UnmergeableTableError
 
 
 @dataclass(frozen=True, slots=True)

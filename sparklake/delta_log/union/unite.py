@@ -6,17 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import (
-    MERGED,
-    ORIGIN,
-    UNDONE,
-    DeltaCommit,
-    UnmergeableTableError,
-    commits_but,
-    effects,
-    origins,
-    standing,
-)
+from sparklake.delta_log.delta_commits import MERGED, ORIGIN, UNDONE, DeltaCommit
 from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.continuation import check_tracked, continued
 from sparklake.delta_log.union.liveness import FileStates
@@ -27,6 +17,8 @@ from sparklake.delta_log.union.regions import repeated_parameters
 from sparklake.delta_log.union.schemas import Metadata, check_fits, same_metadata
 from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
 from sparklake.delta_log.union.undo import undoing
+from sparklake.unions.commits import commits_but, effects, origins, standing
+from sparklake.unions.conflicts import UnmergeableTableError
 
 
 def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignature) -> UnitedLog:

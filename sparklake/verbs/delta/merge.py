@@ -2,127 +2,43 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
-from sparklake.delta_log.delta_commits import OverlappingRowsError, UnmergeableTableError
-from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
+from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
 from sparklake.delta_log.paths import file_keys
-from sparklake.delta_log.union.dropped import DroppedCommits
+from sparklake.delta_log.union.dropped import describe_dropped
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.unite import united
-from sparklake.errors import InvalidInputError, MissingFileError
+from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
-from sparklake.graveler.planning.segments import clusters, reach, windows
-from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
+from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import StoredValues, TableUnion
 from sparklake.verbs.delta.rows import DeltaRows, RowCommit, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
 from sparklake.verbs.tables.row_merges import RowsResult
+from sparklake.verbs.tables.unions import StoredValues, TableUnion
 
-
-@dataclass(frozen=True, slots=True)
-class MovedRanges:
-    """Ranges only in a side or only in base, and their hulls."""
-
-    ranges: Sequence[RangeInfo]
-    hulls: Sequence[Interval]
-
-    @staticmethod
-    def of(base: Ranges, side: Ranges) -> MovedRanges:
-        apart = (each.sides for each in windows(base, side) if not each.alike)
-        groups = [cluster.sides for sides in apart for cluster in clusters(sides)]
-        ranges = [each for sides in groups for part in sides for each in part]
-        return MovedRanges(ranges, list(map(reach, groups)))
-
-    def meets(self, interval: Interval) -> bool:
-        at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
-        near = self.hulls[max(0, at - 1) : at + 1]
-        return any(not common(each, interval).is_empty for each in near)
-
-
-def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[RangeInfo, bytes]]:
-    """Yield unread ranges, with the folders of logs that they may contain.
-
-    If one side moved a range with a log, and the other side changed another part of the table, then
-    the table extends beyond that range. Therefore, one of the range's edges is a key of the table.
-    """
-    for side, other in ((source, dest), (dest, source)):
-        for each in side.ranges:
-            hull = Interval(each.min_key, successor(each.max_key))
-            if not other.meets(hull):
-                yield from (
-                    (each, log)
-                    for folder in {*key_folders(each.min_key), *key_folders(each.max_key)}
-                    if not common(hull, prefix_interval(log := folder + _LOG)).is_empty
-                    and other.meets(prefix_interval(folder))
-                )
-
+Meets: TypeAlias = Callable[[Interval], bool]
+"""Whether both sides changed ranges of an interval."""
 
 _LOG = LOG_FOLDER.encode()
 _SOURCE, _DEST = 1, 2
 """The positions of the sides in trees and logs."""
 
 
-def table_unions(
-    context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
-) -> list[TableUnion]:
-    """Return the unions of tables with observed or unread logs."""
-    if not resolution.delta:
-        return []
-    base, *others = (context.trees.get(each).ranges for each in sides.trees)
-    moved = [MovedRanges.of(base, each) for each in others]
-    unseen = (
-        log for each, log in _places_of_logs(*moved) if tree_log.has_log(context, (each,), log)
-    )
-    logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
-    if len(logs) > MAX_TABLES:
-        raise too_many_tables()
-    unions = (
-        _union(context, sides, folder, resolution, moved)
-        for folder in logs
-        if resolution.unites(folder)
-        and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
-    )
-    try:
-        return [each for each in unions if each is not None]
-    except MissingFileError:
-        check_kept(context, sides.bases)
-        raise
-
-
-def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
-    """Yield the log folders, on either side, of tables with selected paths."""
-    if sides.path_filter.is_everything:
-        return
-    trees = [context.trees.get(each).ranges for each in {sides.source, sides.dest}]
-    for folder in {
-        each for part in sides.path_filter.intervals for each in key_folders(part.start)
-    }:
-        log = folder + _LOG
-        part = prefix_interval(log)
-        if any(tree_log.has_log(context, overlapping(ranges, part), log) for ranges in trees):
-            yield log
-
-
-def _union(
-    context: Context,
-    sides: ThreeWayTrees,
-    folder: bytes,
-    resolution: Resolution,
-    moved: Sequence[MovedRanges],
+def delta_union(
+    context: Context, sides: ThreeWayTrees, folder: bytes, resolution: Resolution, meets: Meets
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
     base, source, dest = logs = [tree_log.read_log(context, tree, folder) for tree in sides.trees]
@@ -133,13 +49,13 @@ def _union(
     changed = {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
     union = TableUnion(folder, changed)
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
-        return _of_one_side(context, sides, union, logs, _DEST, moved)
+        return _of_one_side(context, sides, union, logs, _DEST, meets)
     if not sides.path_filter.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
         return replace(union, refusal="the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
-        return _of_one_side(context, sides, union, logs, _SOURCE, moved)
+        return _of_one_side(context, sides, union, logs, _SOURCE, meets)
     try:
         read = VectorReader(context, sides.trees, folder_of_log(folder)).deleted_rows
         base_log, source_log, dest_log = (
@@ -153,8 +69,8 @@ def _union(
         needed = _needed(logs, apart, _DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
-            Strategy.SOURCE_WINS: DroppedCommits.of("dest", ours, theirs, old),
-            Strategy.DEST_WINS: DroppedCommits.of("source", theirs, ours, old),
+            Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
+            Strategy.DEST_WINS: describe_dropped("source", theirs, ours, old),
         }
         rows = error.rows if isinstance(error, OverlappingRowsError) else {}
         refused = replace(union, refusal=str(error), drops=drops, overlaps=rows)
@@ -170,8 +86,11 @@ def _union(
             )
             return replace(refused, may_be_taken=True, pending=pending)
         return _taken(context, sides, refused, logs, apart, winner)
-    bodies = dict(enumerate(map(encode_actions, merged.commits), dest.latest + 1))
-    union = replace(union, commits=bodies, files=merged.files)
+    files = {
+        log_key(version): encode_actions(actions)
+        for version, actions in enumerate(merged.commits, dest.latest + 1)
+    }
+    union = replace(union, files={**merged.files, **files})
     return replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
 
 
@@ -204,7 +123,7 @@ def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
         row_counts=result.counts,
         conflicting_rows=result.conflicting_rows,
     )
-    if commit is None or table is None:
+    if commit is None or not isinstance(table, DeltaRows):
         return union
     apart = [each.commits for each in table.log_sides]
     try:
@@ -217,7 +136,7 @@ def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
     stored = _stored(table.context, table.trees.dest, (key for key in needed if key not in new))
     return replace(
         union,
-        commits={commit.version: encode_actions(commit.actions)},
+        files={log_key(commit.version): encode_actions(commit.actions)},
         objects=commit.files,
         needed={key: None for key, each in stored.items() if each is None},
         kept={key: each for key, each in stored.items() if each is not None},
@@ -260,11 +179,11 @@ def _of_one_side(
     union: TableUnion,
     logs: Sequence[tree_log.TreeLog],
     place: int,
-    moved: Sequence[MovedRanges],
+    meets: Meets,
 ) -> TableUnion | None:
     """Return the union of a table with one changed log, None if a merge by keys is safe."""
     table = prefix_interval(folder_of_log(union.folder))
-    if sides.path_filter.holds(table) and not all(each.meets(table) for each in moved):
+    if sides.path_filter.holds(table) and not meets(table):
         return None
     alone = replace(union, is_of_one_side=True)
     try:

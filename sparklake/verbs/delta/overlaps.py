@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.delta_log.file_names import folder_of_log
 from sparklake.errors import CorruptFileError, SparklakeError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.rows.objects import object_info
@@ -18,7 +17,7 @@ from sparklake.rows.overlaps import RowOverlap
 from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, ReadAhead
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.merged_log import TableUnion
+from sparklake.verbs.tables.unions import TableUnion
 
 MAX_POSITIONS = 1_000
 """The maximum number of reported positions of a file."""
@@ -33,7 +32,7 @@ def row_overlaps(
     overlaps = []
     rows = ((union, *each) for union in unions for each in union.overlaps.items())
     for union, path, positions in islice(rows, _MAX_FILES):
-        key = folder_of_log(union.folder) + path.encode()
+        key = union.table + path.encode()
         stored = context.open_ranges.lookup(context.trees.get(dest).ranges, key)
         if stored is not None:
             file = object_info((key, stored), context.info.storage_namespace)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.delta_log.actions import Action, Fields, decode_actions, encode_actions, fields_of
-from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
@@ -35,6 +34,7 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
+from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree

@@ -9,7 +9,7 @@ from itertools import islice
 
 from sparklake.delta_log.actions import Fields, FileKey
 from sparklake.delta_log.checkpoints import Part, adds_in, checkpoint_parts, fields_in
-from sparklake.delta_log.delta_commits import DeltaCommit, UnmergeableTableError, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
 from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide
@@ -21,6 +21,7 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import read_together
 from sparklake.rows.objects import ObjectInfo, object_info
+from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sparklake.delta_log.actions import Fields
-from sparklake.delta_log.delta_commits import UnmergeableTableError
 from sparklake.delta_log.vectors import decode_vector, inline_rows, vector_place
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.rows.objects import object_info
 from sparklake.stores.objects import open_object
+from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context

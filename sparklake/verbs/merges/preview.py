@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.engine.lazy_rows import RowShape
@@ -34,11 +33,11 @@ from sparklake.strategies.row_strategy import Rows
 from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.tasks import encode_tasks
+from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.merge import find_delta_rows
-from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.merges.folder_rows import (
     MergedFolder,
@@ -49,6 +48,7 @@ from sparklake.verbs.merges.folder_rows import (
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.merges.union_previews import preview_unions
 from sparklake.verbs.tables.parquet_rows import find_parquet_rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
 from sparklake.verbs.tables.version import table_prefix

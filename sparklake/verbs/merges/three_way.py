@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake import errors
-from sparklake.delta_log.file_names import folder_of_log
 from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
@@ -34,13 +33,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
-from sparklake.verbs.delta.merge import table_unions, with_rows
-from sparklake.verbs.delta.merged_log import (
-    TableUnion,
-    refused_conflicts,
-    union_labels,
-    union_records,
-)
+from sparklake.verbs.delta.merge import with_rows
 from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.folder_rows import (
@@ -51,7 +44,9 @@ from sparklake.verbs.merges.folder_rows import (
 )
 from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
+from sparklake.verbs.tables.unions import TableUnion, refused_conflicts, union_labels, union_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,7 +123,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
         for each in schema_conflicts(context, sides, resolution, attempts.added)
         if not is_below(each[0].key, row_tables)
     ]
-    row_tables += [folder_of_log(each.folder) for each in unions if each.pending is not None]
+    row_tables += [each.table for each in unions if each.pending is not None]
     leave_deferred(outcome, row_tables)
     unions = _with_rows(attempts, sides, outcome, unions, schemas)
     if pending:

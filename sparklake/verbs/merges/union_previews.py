@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparklake.delta_log.file_names import folder_of_log
-from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.strategies.resolution import Resolution
+from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.delta.merge import table_unions, with_rows
-from sparklake.verbs.delta.merged_log import (
+from sparklake.verbs.delta.merge import with_rows
+from sparklake.verbs.merges.table_unions import table_unions
+from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows
+from sparklake.verbs.tables.unions import (
     FindMany,
     dropped_commits,
     merged_tables,
@@ -24,7 +25,6 @@ from sparklake.verbs.delta.merged_log import (
     row_merges,
     table_winners,
 )
-from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def preview_unions(
         dropped=dropped_commits(unions),
         refused=reasons,
         row_merges=row_merges(unions),
-        row_tables=tuple(folder_of_log(each.folder) for each in unions if each.row_counts),
+        row_tables=tuple(each.table for each in unions if each.row_counts),
         counts=counts,
     )
 

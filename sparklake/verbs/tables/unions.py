@@ -1,15 +1,12 @@
-"""The merged log of a Delta table: records and commit labels."""
+"""The union of a table's histories on both sides of a merge: records and commit labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparklake.delta_log.delta_commits import UnmergeableTableError
-from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
-from sparklake.delta_log.union.dropped import DroppedCommits
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import (
@@ -23,9 +20,10 @@ from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject, Objects
+from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.rows import DeltaRows
-from sparklake.verbs.tables.row_merges import RowMergeCounts
+from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,22 +51,22 @@ class StoredValues(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """The merged log of one table, or the reason for its `refusal`.
+    """The merged history of one table, or the reason for its `refusal`.
 
-    `log` has the changed keys. They result in dest's log with `commits` appended, in the log of the
-    side `taken` as a whole or, if only one side changed the log, in that side's log. `files` are
-    new objects of the table, by name, to which the commits refer. `needed` are the table's files
-    that a merge by keys may lose, each with its required record id, or None for any, and `kept`
-    those that it must not lose, each with its value. `overlaps` are the rows that both sides
-    changed, by their positions in each file. A refused union `may_be_taken` if a strategy can
-    resolve it. `drops` are the commits dropped by each strategy. `pending` are the rows to merge
-    instead, `objects` the written files with merged rows by name, and `conflicting_rows` the rows
-    that refuse the union.
+    `folder` is that of the table's metadata, and `log` has its changed keys. They result in
+    dest's metadata with `files` added, in the metadata of the side `taken` as a whole or, if
+    only one side changed it, in that side's. `files` are new objects by name in the table.
+    `needed` are the table's files that a merge by keys may lose, each with its required record
+    id, or None for any, and `kept` those that it must not lose, each with its value. `overlaps`
+    are the rows that both sides changed, by their positions in each file. A refused union
+    `may_be_taken` if a strategy can resolve it. `drops` are the commits dropped by each
+    strategy. `pending` are the rows to merge instead, `objects` the written files with merged
+    rows by name, and `conflicting_rows` the rows that refuse the union.
     """
 
     folder: bytes
     log: Mapping[bytes, StoredValues]
-    commits: Mapping[int, bytes] = field(default_factory=dict)
+    kind: str = "Delta"
     files: Mapping[str, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     kept: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -78,18 +76,23 @@ class TableUnion:
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
     overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    pending: DeltaRows | None = None
+    pending: ChangedRows[Any] | None = None
     objects: Mapping[str, Entry] = field(default_factory=dict)
     row_counts: RowMergeCounts | None = None
     conflicting_rows: DataFrame | None = None
 
     @property
+    def table(self) -> bytes:
+        """The table's folder, with a slash. '' is the root."""
+        return self.folder[: self.folder.rfind(b"/", 0, -1) + 1]
+
+    @property
     def name(self) -> str:
-        return table_name(self.folder)
+        return self.table.removesuffix(b"/").decode(errors="replace") or "/"
 
     @property
     def message(self) -> str:
-        why = f"Delta table {self.name!r} cannot be merged: {self.refusal}"
+        why = f"{self.kind} table {self.name!r} cannot be merged: {self.refusal}"
         if not self.may_be_taken:
             return why
         drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
@@ -97,10 +100,8 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """The new objects of the table by key: log entries, and the files that they refer to."""
-        table = folder_of_log(self.folder)
-        files = {table + name.encode(): body for name, body in self.files.items()}
-        return files | {commit_key(self.folder, each): body for each, body in self.commits.items()}
+        """The new objects by key."""
+        return {self.table + name.encode(): body for name, body in self.files.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
         """Return the final value of a changed log key."""
@@ -141,7 +142,7 @@ class TableUnion:
         ]
         if not lost:
             return self
-        start = len(folder_of_log(self.folder))
+        start = len(self.table)
         names = (key[start:].decode(errors="replace") for key in lost)
         why = UnmergeableTableError("the merge lacks files required by the table", names)
         return replace(self, refusal=str(why))
@@ -164,9 +165,8 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
         records += [new_record(key, objects.write(body)) for key, body in each.added.items()]
-        table = folder_of_log(each.folder)
         records += [
-            new_record(table + name.encode(), NewObject(entry))
+            new_record(each.table + name.encode(), NewObject(entry))
             for name, entry in each.objects.items()
         ]
     return sorted(dict(records).items())

@@ -1,0 +1,36 @@
+"""Conflicts between the histories of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+_SHOWN = 5
+
+
+class UnmergeableTableError(Exception):
+    """A conflict between the logs of a table: the reason and the files."""
+
+    def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
+        self.files = sorted(set(files))
+        text = ", ".join(self.files[:_SHOWN])
+        if len(self.files) > _SHOWN:
+            text += f" and {len(self.files) - _SHOWN:,} more"
+        super().__init__(f"{reason}: {text}" if text else reason)
+
+
+class OverlappingRowsError(UnmergeableTableError):
+    """Rows that both sides deleted or updated, by their positions in each file."""
+
+    def __init__(self, rows: Mapping[str, Sequence[int]]) -> None:
+        self.rows = dict(rows)
+        super().__init__(
+            "both sides deleted, updated or restored the same rows",
+            (f"{path} at {_some(positions)}" for path, positions in rows.items()),
+        )
+
+
+def _some(positions: Sequence[int]) -> str:
+    noun = "position" if len(positions) == 1 else "positions"
+    text = ", ".join(map(str, positions[:_SHOWN]))
+    more = len(positions) - _SHOWN
+    return f"{noun} {text} and {more:,} more" if more > 0 else f"{noun} {text}"

@@ -1,0 +1,26 @@
+"""Commits dropped when a merge selects one side of a whole table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCommits:
+    """Dropped commits of `source` or `dest`. `added_rows` is None if unknown."""
+
+    side: str
+    commits: int
+    added_files: int
+    added_rows: int | None
+    removed_files: int
+
+    def __str__(self) -> str:
+        rows = "unknown rows" if self.added_rows is None else _count(self.added_rows, "row")
+        effects = f"added {_count(self.added_files, 'file')} with {rows}"
+        removed = f", removed {_count(self.removed_files, 'file')}" if self.removed_files else ""
+        return f"{_count(self.commits, 'commit')} of {self.side} ({effects}{removed})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
