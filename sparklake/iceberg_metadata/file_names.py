@@ -10,8 +10,13 @@ from sparklake.errors import InvalidInputError
 
 METADATA_FOLDER = "metadata/"
 
-CHANGED_METADATA = rf"(^|/){METADATA_FOLDER}[^/]*\.metadata\.json(\.gz)?$"
-"""The keys of which each commit to a table adds one."""
+VERSION_HINT = "version-hint.text"
+
+CHANGED_METADATA = (
+    rf"(^|/){METADATA_FOLDER}"
+    r"((v[0-9]{1,18}|[0-9]{1,18}-[^/]+)(\.gz)?\.metadata\.json(\.gz)?|version-hint\.text)$"
+)
+"""The keys of which each commit to a table adds or replaces one."""
 
 _METADATA = re.compile(
     r"(?:v(?P<plain>[0-9]{1,18})|(?P<numbered>[0-9]{1,18})-[^/]+)"
@@ -61,6 +66,20 @@ def next_metadata(name: str | None, unique: str) -> str:
     if match["plain"]:
         return f"v{int(match['plain']) + 1}.metadata.json"
     return f"{int(match['numbered']) + 1:05}-{unique}.metadata.json"
+
+
+def metadata_version(name: str) -> int:
+    """Return the version in the name of a metadata file, -1 for another file."""
+    match = _METADATA.fullmatch(name)
+    return -1 if match is None else int(match["plain"] or match["numbered"])
+
+
+_CHANGED = re.compile(CHANGED_METADATA.encode())
+
+
+def metadata_folder(key: bytes) -> bytes | None:
+    """Return the folder of a key that commits change, with a slash, or None for another key."""
+    return key[: key.rfind(b"/") + 1] if _CHANGED.search(key) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,27 +64,35 @@ class TableFile:
 
 def manifests_in(body: bytes) -> Iterator[Manifest]:
     """Parse a manifest list."""
-    for each in decode_records(body):
-        _check_plain(each, 519)
-        yield Manifest(
-            path=_value(each, 500, str),
-            length=_count(each, 501),
-            spec_id=_value(each, 502, int, 0),
-            has_deletes=_value(each, 517, int, 0) == _DELETES_MANIFEST,
-            sequence_number=_count(each, 515, 0),
-        )
+    return map(parse_manifest, decode_records(body))
+
+
+def parse_manifest(fields: ById) -> Manifest:
+    """Parse an entry of a manifest list."""
+    _check_plain(fields, 519)
+    return Manifest(
+        path=_value(fields, 500, str),
+        length=_count(fields, 501),
+        spec_id=_value(fields, 502, int, 0),
+        has_deletes=_value(fields, 517, int, 0) == _DELETES_MANIFEST,
+        sequence_number=_count(fields, 515, 0),
+    )
 
 
 def live_files(body: bytes, manifest: Manifest) -> Iterator[TableFile]:
     """Parse a manifest, without its deleted entries."""
     for each in decode_records(body):
-        status = _value(each, 0, int)
-        if status not in (_EXISTING, _ADDED, _DELETED):
-            raise CorruptFileError(f"a manifest has an entry with the status {status}")
-        if status != _DELETED:
-            default = manifest.sequence_number if status == _ADDED else 0
-            sequence = _count(each, 3, default)
-            yield _table_file(_value(each, 2, dict), manifest, sequence)
+        if each.get(0) != _DELETED:
+            yield parse_entry(each, manifest)
+
+
+def parse_entry(fields: ById, manifest: Manifest) -> TableFile:
+    """Parse a live entry of a manifest."""
+    status = _value(fields, 0, int)
+    if status not in (_EXISTING, _ADDED):
+        raise CorruptFileError(f"a manifest has an entry with the status {status}")
+    default = manifest.sequence_number if status == _ADDED else 0
+    return _table_file(_value(fields, 2, dict), manifest, _count(fields, 3, default))
 
 
 def moved_list(body: bytes, manifests: Mapping[str, tuple[str, int]]) -> bytes:

@@ -25,6 +25,7 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
+from sparklake.iceberg_metadata.file_names import metadata_folder
 from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
@@ -46,7 +47,8 @@ class Judge:
     """Applies a resolution to the conflicts of one task.
 
     Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the log of
-    a Delta table also get dest's value, because the driver merges logs. So do
+    a Delta table, or in the metadata of an Iceberg table, also get dest's value, because the driver
+    merges them. So do
     `deferred` conflicts, which a merge of rows must resolve. With `only_previews`, strategies store
     no objects.
     """
@@ -76,8 +78,8 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Return the positions of conflicts outside the logs to merge."""
-        folders = (log_folder(each.key) for each in conflicts)
+        """Return the positions of conflicts outside the tables' metadata to merge."""
+        folders = (log_folder(each.key) or metadata_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
 

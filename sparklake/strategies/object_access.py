@@ -62,21 +62,31 @@ class Objects:
         key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
         if not self.only_previews:
             self._store.put_if_absent(key, body)
-        checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-        return NewObject(
-            Entry(
-                address=key,
-                size=len(body),
-                checksum=checksum,
-                mtime=time.time_ns(),
-                metadata=dict(metadata or {}),
-                content_type=content_type or DEFAULT_CONTENT_TYPE,
-            )
-        )
+        return object_at(key, body, content_type, metadata)
 
     @cached_property
     def _store(self) -> ObjectStore:
         return open_store(self.storage_namespace)
+
+
+def object_at(
+    key: str,
+    body: bytes,
+    content_type: str = DEFAULT_CONTENT_TYPE,
+    metadata: Mapping[str, str] | None = None,
+) -> NewObject:
+    """Return the decision for an object that was written to a key."""
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return NewObject(
+        Entry(
+            address=key,
+            size=len(body),
+            checksum=checksum,
+            mtime=time.time_ns(),
+            metadata=dict(metadata or {}),
+            content_type=content_type or DEFAULT_CONTENT_TYPE,
+        )
+    )
 
 
 def _check(side: Mapping[str, Any], body: bytes) -> None:

@@ -9,9 +9,16 @@ from sparklake.delta_log.table_files import is_hidden
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_folders
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, VERSION_HINT
 from sparklake.strategies.functions import FunctionStrategy
 from sparklake.strategies.path_globs import matches
 from sparklake.strategies.row_strategy import Rows
+
+
+def is_iceberg(folder: bytes) -> bool:
+    """Return whether a metadata folder is one of Iceberg's, not a Delta log."""
+    return folder.endswith(METADATA_FOLDER.encode())
+
 
 NO_STRATEGY = "none"
 _SUCCESS = b"_SUCCESS"
@@ -91,16 +98,25 @@ class Resolution:
         return [each.encode() for each in globs if self.rows(each.encode())]
 
     def unites(self, folder: bytes) -> bool:
-        """Return whether a Delta log is merged. Rules that mention its folder exclude it."""
+        """Return whether a table's metadata is merged as a whole.
+
+        Rules that mention the folder of a Delta log exclude it.
+        """
+        if is_iceberg(folder):
+            return True
         first = commit_key(folder, 0)
         globs = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Return the winning side for the whole table of a log folder, if any."""
-        table = folder_of_log(folder)
-        names = (LAST_CHECKPOINT.encode(), _DATA_FILE)
-        first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
+        """Return the winning side for the whole table of a metadata folder, if any."""
+        if is_iceberg(folder):
+            table = folder.removesuffix(METADATA_FOLDER.encode())
+            keys = [folder + b"v1.metadata.json", folder + VERSION_HINT.encode()]
+        else:
+            table = folder_of_log(folder)
+            keys = [commit_key(folder, 0), table + LAST_CHECKPOINT.encode()]
+        first, *rest = map(self.chosen, (*keys, table + _DATA_FILE))
         if isinstance(first, Strategy) and all(each is first for each in rest):
             return first
         return None

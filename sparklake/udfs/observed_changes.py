@@ -1,4 +1,4 @@
-"""Changed Delta logs, and samples of Parquet files and Iceberg metadata, in merge tasks."""
+"""Changed metadata of tables, and samples of Parquet files, in merge tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra.changes import BlockChanges
-from sparklake.iceberg_metadata.file_names import CHANGED_METADATA
+from sparklake.iceberg_metadata.file_names import CHANGED_METADATA, metadata_folder
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
 from sparklake.strategies.resolution import Resolution
 
@@ -27,8 +27,15 @@ class ObservedChanges:
     def observe(self, changes: BlockChanges) -> None:
         if self.resolution.delta:
             self.logs.observe(changes)
+        _observe_metadata(self.logs.folders, changes)
         if self.resolution.schema_check:
             observe_added(self.added, changes)
+
+
+def _observe_metadata(folders: set[bytes], changes: BlockChanges) -> None:
+    keys = changes.keys()
+    changed = keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA))
+    folders.update(filter(None, map(metadata_folder, changed.to_pylist())))
 
 
 _ENDING = ".parquet"
@@ -37,22 +44,15 @@ _HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 # Folders of partitions, and the file.
 _IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
 _FILE = re.compile(_IN_TABLE.encode())
-_METADATA_KEY = re.compile(CHANGED_METADATA.encode())
 _HIDDEN_KEY = re.compile(_HIDDEN.encode())
 
 
 def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
-    """Add the files among the differences between source and dest.
-
-    Any difference of Iceberg's metadata counts, because a revert of a commit removes it.
-    """
+    """Add the files among the differences between source and dest."""
     in_dest, in_source = changes.left.present, changes.right.present
     by_source, by_dest = changes.from_source, ~changes.from_source & ~changes.conflicts
     add_samples(files.source, changes.where(in_source & ~in_dest & by_source))
     add_samples(files.dest, changes.where(in_dest & ~in_source & by_dest))
-    for samples, side in ((files.source, by_source), (files.dest, by_dest)):
-        keys = changes.where(side | changes.conflicts).keys()
-        _add_keys(samples, keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA)))
 
 
 def add_samples(samples: Samples, added: BlockChanges) -> None:
@@ -73,23 +73,14 @@ def _add_keys(samples: Samples, keys: pa.Array) -> None:
 
 
 def table_folder(key: bytes) -> bytes | None:
-    """Return the folder of a Parquet file or of Iceberg's metadata, or None for another file."""
-    if is_iceberg_metadata(key):
-        return _FILE.sub(b"", key)
+    """Return the folder of a Parquet file, or None for another file."""
     if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
         return None
     return _FILE.sub(b"", key)
 
 
-def is_iceberg_metadata(key: bytes) -> bool:
-    return _METADATA_KEY.search(key) is not None
-
-
 def added_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the sampled keys of a two-way diff."""
     samples: Samples = {}
-    added = changes.where(~changes.left.present)
-    add_samples(samples, added)
-    keys = added.keys()
-    _add_keys(samples, keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA)))
+    add_samples(samples, changes.where(~changes.left.present))
     return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])

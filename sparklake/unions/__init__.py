@@ -1,1 +1,1 @@
-"""What unions of the two histories of a table share, in any table format."""
+"""Common parts of unions of table histories, for any table format."""

@@ -1,4 +1,4 @@
-"""Orders of the commits of two sides, one of which overwrites rows of the other."""
+"""Orders of both sides' commits that overwrite rows."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ def data_file_schema(version: int) -> dict[str, Any]:
             field("referenced_data_file", 143, "string", optional=True),
             field("content_offset", 144, "long", optional=True),
             field("content_size_in_bytes", 145, "long", optional=True),
+            field("first_row_id", 142, "long", optional=True),
         ]
     return {"type": "record", "name": "r2", "fields": fields}
 
@@ -67,14 +68,17 @@ def avro(name: str, fields: Sequence[Any], rows: Sequence[Any], codec: str = "de
     return body.getvalue()
 
 
-def manifest(version: int, files: Sequence[Mapping[str, Any]], codec: str = "deflate") -> bytes:
+def manifest(
+    version: int, files: Sequence[Mapping[str, Any]], codec: str = "deflate", snapshot: int = 1
+) -> bytes:
     """Write a manifest of added files, with inherited sequence numbers."""
     fields = [field("status", 0, "int"), field("snapshot_id", 1, "long", optional=True)]
     if version > 1:
         fields.append(field("sequence_number", 3, "long", optional=True))
+        fields.append(field("file_sequence_number", 4, "long", optional=True))
     fields.append(field("data_file", 2, data_file_schema(version)))
     rows = [
-        {"status": 1, "snapshot_id": 1, "sequence_number": None, "data_file": each}
+        {"status": 1, "snapshot_id": snapshot, "sequence_number": None, "data_file": each}
         for each in files
     ]
     return avro("manifest_entry", fields, rows, codec)
@@ -89,7 +93,23 @@ def manifest_list(version: int, manifests: Sequence[Mapping[str, Any]]) -> bytes
     ]
     if version > 1:
         fields += [field("content", 517, "int"), field("sequence_number", 515, "long")]
-    return avro("manifest_file", fields, manifests)
+        fields += [field(name, number, "long") for name, number in COUNTS.items()]
+    if version > 2:
+        fields.append(field("first_row_id", 520, "long", optional=True))
+    return avro(
+        "manifest_file", fields, [{**dict.fromkeys(COUNTS, 0), **each} for each in manifests]
+    )
+
+
+COUNTS = {
+    "min_sequence_number": 516,
+    "added_files_count": 504,
+    "existing_files_count": 505,
+    "deleted_files_count": 506,
+    "added_rows_count": 512,
+    "existing_rows_count": 513,
+    "deleted_rows_count": 514,
+}
 
 
 class HandTable:

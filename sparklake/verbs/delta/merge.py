@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,7 +14,6 @@ from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
@@ -27,7 +26,7 @@ from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.rows import DeltaRows, RowCommit, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
 from sparklake.verbs.tables.row_merges import RowsResult
-from sparklake.verbs.tables.unions import StoredValues, TableUnion
+from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids, stored_values
 
 Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
@@ -133,7 +132,9 @@ def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
     folder = folder_of_log(union.folder)
     new = {folder + name.encode() for name in commit.files}
     # A merge by keys loses those that source lacks, as a revert's source does.
-    stored = _stored(table.context, table.trees.dest, (key for key in needed if key not in new))
+    stored = stored_values(
+        table.context, table.trees.dest, (key for key in needed if key not in new)
+    )
     return replace(
         union,
         files={log_key(commit.version): encode_actions(commit.actions)},
@@ -169,7 +170,7 @@ def _taken(
         needed = _needed(logs, apart, place)
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
-    ids = _record_ids(context, sides.trees[place], needed)
+    ids = record_ids(context, sides.trees[place], needed)
     return replace(refused, needed=ids, taken=winner, refusal=None)
 
 
@@ -192,7 +193,7 @@ def _of_one_side(
         other = sides.trees[_DEST if place == _SOURCE else _SOURCE]
         missing = gone_files(context, union.folder, sides.base, other)
         return replace(alone, refusal=str(error)) if missing else None
-    return replace(alone, needed=_record_ids(context, sides.trees[place], needed))
+    return replace(alone, needed=record_ids(context, sides.trees[place], needed))
 
 
 def _needed(
@@ -216,18 +217,3 @@ def _needed(
     live = logs[place].live(None if is_new else paths) if is_new or paths else {}
     result = live_after([*(each.actions for each in apart[place]), *more], live)
     return [key for fields in result.values() for key in file_keys(logs[place].folder, fields)]
-
-
-def _record_ids(
-    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
-) -> dict[bytes, bytes | None]:
-    stored = _stored(context, tree, keys)
-    return {key: stored_record_id(each) for key, each in stored.items()}
-
-
-def _stored(
-    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
-) -> Mapping[bytes, bytes | None]:
-    keys = sorted({*keys})
-    stored = context.open_ranges.lookup_many(context.trees.get(tree).ranges, keys)
-    return dict(zip(keys, stored, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -14,16 +14,11 @@ from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.graph.virtual_base import is_disagreement
-from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
-from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.ranges import RangeInfo, overlapping
-from sparklake.graveler.sstable.range_files import read_together
-from sparklake.rows.objects import ObjectInfo, object_info
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.unions.conflicts import UnmergeableTableError
-from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
 """The maximum size of commits since the sides diverged, in the driver's memory."""
@@ -35,15 +30,7 @@ Commits = Sequence[DeltaCommit]
 
 
 @dataclass(frozen=True)
-class TreeLog:
-    folder: bytes
-    records: Mapping[bytes, bytes]
-    storage_namespace: str
-
-    @cached_property
-    def ids(self) -> dict[bytes, bytes]:
-        return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
-
+class TreeLog(MetadataFolder):
     @cached_property
     def listing(self) -> LogListing[bytes]:
         start = len(self.folder)
@@ -66,12 +53,6 @@ class TreeLog:
     def latest(self) -> int:
         return max(self.commits, default=-1)
 
-    def _file(self, key: bytes) -> ObjectInfo:
-        return object_info((key, self.records[key]), self.storage_namespace)
-
-    def body(self, key: bytes) -> bytes:
-        return read_body(self._file(key), "the log")
-
     def commit(self, version: int) -> DeltaCommit:
         key = self.commits[version]
         if is_disagreement(self.records[key]):
@@ -83,7 +64,7 @@ class TreeLog:
         missing = [each for each in versions if each not in self.commits]
         if missing:
             raise UnmergeableTableError(f"the log no longer has commit {missing[0]}")
-        if sum(self._file(self.commits[each]).size for each in versions) > MAX_COMMIT_BYTES:
+        if sum(self.file(self.commits[each]).size for each in versions) > MAX_COMMIT_BYTES:
             raise UnmergeableTableError(
                 f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes"
             )
@@ -168,18 +149,8 @@ class TreeLog:
         return self.body(key)
 
 
-def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    opened = (context.open_ranges.get_many([each])[0] for each in ranges)
-    return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
-
-
 def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
-    interval = prefix_interval(folder)
-    ranges = overlapping(context.trees.get(tree).ranges, interval)
-    groups = map(context.open_ranges.get_many, read_together(ranges))
-    blocks = (restricted(each.block, interval) for group in groups for each in group)
-    records = dict(record for block in blocks for record in block.records())
-    return TreeLog(folder, records, context.info.storage_namespace)
+    return TreeLog(folder, read_records(context, tree, folder), context.info.storage_namespace)
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:

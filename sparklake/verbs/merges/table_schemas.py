@@ -1,4 +1,4 @@
-"""Tables with files added by both sides of a merge: Parquet schemas, and Iceberg's metadata."""
+"""Parquet tables with files added by both sides of a merge."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import common, key_folders, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, part_of, settle
 from sparklake.graveler.planning.segments import Segment, segments_apart
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
 from sparklake.rows.merges import AddedFiles
 from sparklake.rows.objects import object_info
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs.observed_changes import added_batch, is_iceberg_metadata, table_folder
+from sparklake.udfs.observed_changes import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.diffs.differences import streamed_keys
@@ -30,12 +29,6 @@ MAX_TABLES = 100
 
 MAX_UNREAD_RANGES = 8
 """The maximum number of ranges of a side that are read besides those of the merge's tasks."""
-
-
-_TAKE_ONE_SIDE = (
-    "Take the table of one side with `restore` of its folder from there, and repeat the other "
-    "side's changes; --no-schema-check merges by files"
-)
 
 
 def schema_conflicts(
@@ -141,15 +134,6 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
-    if is_iceberg_metadata(source):
-        if _has_log(context, sides, [folder.removesuffix(METADATA_FOLDER.encode())]):
-            return None
-        table = folder.decode(errors="replace").removesuffix(METADATA_FOLDER)
-        reason = (
-            f"both sides changed the Iceberg table {table!r}, whose histories are not merged yet. "
-            "A strategy would mix both sides' files"
-        )
-        return _of_source(context, sides, source), f"{reason}. {_TAKE_ONE_SIDE}"
     if _has_metadata(context, sides, folder):
         return None
     in_source = _file_types(context, sides.source, source)

@@ -1,4 +1,4 @@
-"""Tables with histories of two sides: found among the changes of a merge, and united."""
+"""Unions of tables that both sides changed, in any format."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
+from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, too_many_tables
 from sparklake.errors import MissingFileError
 from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
-from sparklake.strategies.resolution import Resolution
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
+from sparklake.strategies.resolution import Resolution, is_iceberg
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.merge import delta_union
-from sparklake.verbs.tables.unions import TableUnion
+from sparklake.verbs.iceberg.merge import iceberg_union
+from sparklake.verbs.tables.metadata_folders import records_in
+from sparklake.verbs.tables.unions import TableUnion, table_of
 
-_LOG = LOG_FOLDER.encode()
+_FOLDERS = (LOG_FOLDER.encode(), METADATA_FOLDER.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[Ra
                 yield from (
                     (each, log)
                     for folder in {*key_folders(each.min_key), *key_folders(each.max_key)}
-                    if not common(hull, prefix_interval(log := folder + _LOG)).is_empty
+                    for name in _FOLDERS
+                    if not common(hull, prefix_interval(log := folder + name)).is_empty
                     and other.meets(prefix_interval(folder))
                 )
 
@@ -64,25 +67,22 @@ def table_unions(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
     """Return the unions of tables with observed or unread logs."""
-    if not resolution.delta:
-        return []
     base, *others = (context.trees.get(each).ranges for each in sides.trees)
     moved = [MovedRanges.of(base, each) for each in others]
 
     def meets(interval: Interval) -> bool:
         return all(each.meets(interval) for each in moved)
 
-    unseen = (
-        log for each, log in _places_of_logs(*moved) if tree_log.has_log(context, (each,), log)
-    )
+    unseen = (log for each, log in _places_of_logs(*moved) if _has_metadata(context, (each,), log))
     logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     unions = (
-        delta_union(context, sides, folder, resolution, meets)
+        (iceberg_union if is_iceberg(folder) else delta_union)(
+            context, sides, folder, resolution, meets
+        )
         for folder in logs
-        if resolution.unites(folder)
-        and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
+        if resolution.unites(folder) and sides.path_filter.parts(prefix_interval(table_of(folder)))
     )
     try:
         return [each for each in unions if each is not None]
@@ -99,7 +99,13 @@ def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
     for folder in {
         each for part in sides.path_filter.intervals for each in key_folders(part.start)
     }:
-        log = folder + _LOG
-        part = prefix_interval(log)
-        if any(tree_log.has_log(context, overlapping(ranges, part), log) for ranges in trees):
-            yield log
+        for log in (folder + name for name in _FOLDERS):
+            part = prefix_interval(log)
+            if any(_has_metadata(context, overlapping(ranges, part), log) for ranges in trees):
+                yield log
+
+
+def _has_metadata(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
+    """Return whether ranges have a log, or metadata of Iceberg, in a folder."""
+    keys = (key for key, _ in records_in(context, ranges, folder))
+    return any(not is_iceberg(folder) or metadata_folder(key) == folder for key in keys)

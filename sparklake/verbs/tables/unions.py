@@ -17,9 +17,10 @@ from sparklake.graveler.commits import (
 )
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
-from sparklake.strategies.object_access import NewObject, Objects
+from sparklake.strategies.object_access import NewObject, Objects, object_at
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
@@ -55,7 +56,8 @@ class TableUnion:
 
     `folder` is that of the table's metadata, and `log` has its changed keys. They result in
     dest's metadata with `files` added, in the metadata of the side `taken` as a whole or, if
-    only one side changed it, in that side's. `files` are new objects by name in the table.
+    only one side changed it, in that side's. `files` are new objects by name in the table, and
+    `place` is their folder in the storage namespace, if they contain addresses of each other.
     `needed` are the table's files that a merge by keys may lose, each with its required record
     id, or None for any, and `kept` those that it must not lose, each with its value. `overlaps`
     are the rows that both sides changed, by their positions in each file. A refused union
@@ -67,6 +69,7 @@ class TableUnion:
     folder: bytes
     log: Mapping[bytes, StoredValues]
     kind: str = "Delta"
+    place: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     kept: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -84,7 +87,7 @@ class TableUnion:
     @property
     def table(self) -> bytes:
         """The table's folder, with a slash. '' is the root."""
-        return self.folder[: self.folder.rfind(b"/", 0, -1) + 1]
+        return table_of(self.folder)
 
     @property
     def name(self) -> str:
@@ -148,6 +151,11 @@ class TableUnion:
         return replace(self, refusal=str(why))
 
 
+def table_of(folder: bytes) -> bytes:
+    """Return the table folder of a metadata folder."""
+    return folder[: folder.rfind(b"/", 0, -1) + 1]
+
+
 def _conflict(key: bytes, stored: StoredValues) -> Conflict:
     disputed = stored.base is not None and is_disagreement(stored.base)
     return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
@@ -164,12 +172,34 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
-        records += [new_record(key, objects.write(body)) for key, body in each.added.items()]
+        for name, body in each.files.items():
+            if each.place is None:
+                new = objects.write(body)
+            else:
+                key = f"{each.place}/{name}"
+                context.store.put_if_absent(key, body)
+                new = object_at(key, body)
+            records.append(new_record(each.table + name.encode(), new))
         records += [
             new_record(each.table + name.encode(), NewObject(entry))
             for name, entry in each.objects.items()
         ]
     return sorted(dict(records).items())
+
+
+def record_ids(
+    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
+) -> dict[bytes, bytes | None]:
+    stored = stored_values(context, tree, keys)
+    return {key: stored_record_id(each) for key, each in stored.items()}
+
+
+def stored_values(
+    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
+) -> Mapping[bytes, bytes | None]:
+    keys = sorted({*keys})
+    stored = context.open_ranges.lookup_many(context.trees.get(tree).ranges, keys)
+    return dict(zip(keys, stored, strict=True))
 
 
 def merged_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
@@ -183,7 +213,8 @@ def table_winners(unions: Iterable[TableUnion]) -> dict[str, str]:
 
 
 def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
-    return {each.name: each.drops[each.taken] for each in unions if each.taken and not each.refusal}
+    winning = (each for each in unions if each.taken in each.drops and not each.refusal)
+    return {each.name: each.drops[each.taken] for each in winning if each.taken}
 
 
 def row_merges(unions: Iterable[TableUnion]) -> dict[str, RowMergeCounts]:

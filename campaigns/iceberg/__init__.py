@@ -1,0 +1,1 @@
+"""Campaigns over Iceberg tables, without Spark."""

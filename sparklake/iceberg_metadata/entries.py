@@ -1,0 +1,174 @@
+"""Manifest entries as they are stored, with inherited values, and manifests made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sparklake.errors import InvalidInputError
+from sparklake.iceberg_metadata.avro import AvroFile, ById
+from sparklake.iceberg_metadata.manifests import (
+    Content,
+    Manifest,
+    TableFile,
+    parse_entry,
+    parse_manifest,
+)
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+
+_STATUS, _SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE, _FILE = 0, 1, 3, 4, 2
+_ROWS, _FIRST_ROW = 103, 142
+_PARTITIONS, _LIST_FIRST_ROW = 507, 520
+
+_ENTRY_FIELDS = {1: (_SNAPSHOT,), 2: (_SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE)}
+_LIST_FIELDS = {1: (500, 501, 502, 503), 2: (*range(500, 507), *range(512, 518)), 3: (520,)}
+
+
+class FileKey(NamedTuple):
+    """A data or delete file. Deletion vectors share a file, so they have an offset."""
+
+    path: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A live entry with the values that it inherits. `manifest` is the path of its manifest."""
+
+    fields: ById
+    file: TableFile
+    manifest: str
+
+    @property
+    def key(self) -> FileKey:
+        return FileKey(self.file.path, self.file.offset if self.file.is_vector else None)
+
+    @property
+    def first_row_id(self) -> int | None:
+        number: int | None = self.fields[_FILE].get(_FIRST_ROW)
+        return number
+
+    def added(self, snapshot: int) -> ById:
+        """Return an entry that adds the file, with values that it inherits."""
+        file = {**self.fields[_FILE]}
+        if _FIRST_ROW in file:
+            file[_FIRST_ROW] = None
+        inherited = {each: None for each in (_SEQUENCE, _FILE_SEQUENCE) if each in self.fields}
+        return {**self.fields, **inherited, _STATUS: ADDED, _SNAPSHOT: snapshot, _FILE: file}
+
+    def with_status(self, status: int, snapshot: int | None = None) -> ById:
+        own = self.fields[_SNAPSHOT] if snapshot is None else snapshot
+        return {**self.fields, _STATUS: status, _SNAPSHOT: own}
+
+    def at_vector(self, path: str, offset: int, length: int, size: int, rows: int) -> Entry:
+        """Return an entry for another deletion vector of the same data file."""
+        place = {100: path, 103: rows, 104: size, 144: offset, 145: length}
+        fields = {**self.fields, _FILE: {**self.fields[_FILE], **place}}
+        manifest = Manifest(self.manifest, None, self.file.spec_id, True)
+        return Entry(fields, parse_entry(fields, manifest), self.manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest with its entry in a manifest list, and its live entries."""
+
+    avro: AvroFile
+    listed: ById
+    live: Sequence[Entry]
+
+    @staticmethod
+    def of(body: bytes, listed: ById) -> ManifestFile:
+        avro, manifest = AvroFile.of(body), parse_manifest(listed)
+        return ManifestFile(avro, listed, tuple(_live(avro, listed, manifest)))
+
+    def rewritten(self, rows: Sequence[ById]) -> bytes:
+        return self.avro.with_records(rows)
+
+    def listing(
+        self, path: str, body: bytes, rows: Sequence[ById], snapshot: int, sequence: int
+    ) -> ById:
+        """Return the list entry of a manifest with other rows."""
+        counts = {
+            number: sum(each[_STATUS] == status for each in rows)
+            for number, status in ((504, ADDED), (505, EXISTING), (506, DELETED))
+        }
+        sums = {
+            number: sum(each[_FILE][_ROWS] for each in rows if each[_STATUS] == status)
+            for number, status in ((512, ADDED), (513, EXISTING), (514, DELETED))
+        }
+        live = [each for each in rows if each[_STATUS] != DELETED]
+        own = (each.get(_SEQUENCE) for each in live)
+        lowest = min((sequence if each is None else each for each in own), default=sequence)
+        fields = {500: path, 501: len(body), 503: snapshot, 515: sequence, 516: lowest}
+        fields |= counts | sums
+        if _LIST_FIRST_ROW in self.listed:
+            fields[_LIST_FIRST_ROW] = None
+        return {**self.listed, **{k: v for k, v in fields.items() if k in self.listed}}
+
+
+def _live(avro: AvroFile, listed: ById, manifest: Manifest) -> Iterator[Entry]:
+    next_row = listed.get(_LIST_FIRST_ROW)
+    for each in avro.records():
+        if each.get(_STATUS) == DELETED:
+            continue
+        file = parse_entry(each, manifest)
+        fields = {**each, _FILE: {**each[_FILE]}}
+        if each.get(_SNAPSHOT) is None:
+            fields[_SNAPSHOT] = listed[503]
+        for number in (_SEQUENCE, _FILE_SEQUENCE):
+            if number in fields and fields[number] is None:
+                fields[number] = manifest.sequence_number if each[_STATUS] == ADDED else 0
+        has_id = fields[_FILE].get(_FIRST_ROW, 0) is not None
+        if file.content is Content.DATA and next_row is not None and not has_id:
+            fields[_FILE][_FIRST_ROW] = next_row
+            next_row += file.records
+        yield Entry(fields, file, manifest.path)
+
+
+def check_fields(version: int, manifest: ManifestFile) -> None:
+    """Reject a manifest that lacks fields which rewritten entries need."""
+    columns = {each["id"]: each for each in manifest.avro.schema["fields"]}
+    needed = {*_ENTRY_FIELDS[min(version, 2)]}
+    missing = needed - columns.keys()
+    names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
+    if version > 2 and manifest.listed.get(517) == 0 and _FIRST_ROW not in names:
+        missing.add(_FIRST_ROW)
+    if missing:
+        raise InvalidInputError(
+            f"its manifest {manifest.listed[500]} lacks the fields {sorted(missing)} of format "
+            f"version {version}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestList:
+    avro: AvroFile
+    entries: Mapping[str, ById]
+
+    @staticmethod
+    def of(body: bytes) -> ManifestList:
+        avro = AvroFile.of(body)
+        return ManifestList(avro, {parse_manifest(each).path: each for each in avro.records()})
+
+    def written(self, version: int, entries: Iterable[ById], header: Mapping[str, str]) -> bytes:
+        """Return a manifest list of the same schema. Entries may be those of another one."""
+        fields = {each["id"]: each["type"] for each in self.avro.schema["fields"]}
+        needed = {number for at in range(1, version + 1) for number in _LIST_FIELDS[at]}
+        if missing := needed - fields.keys():
+            raise InvalidInputError(f"its manifest list lacks the fields {sorted(missing)}")
+        rows = []
+        for each in entries:
+            if unknown := {
+                number for number in each.keys() - fields.keys() if each[number] is not None
+            }:
+                raise InvalidInputError(
+                    f"its manifest list has the unknown fields {sorted(unknown)}"
+                )
+            row = {number: each.get(number) for number in fields}
+            # Summaries of partitions are optional, and their columns depend on the writer.
+            if each is not self.entries.get(each[500]):
+                row[_PARTITIONS] = None
+            rows.append(row)
+        return self.avro.with_records(rows, header)

@@ -1,0 +1,134 @@
+"""Dest's files as far as its commits show them, and deletes on both sides."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparklake.iceberg_metadata.entries import Entry, FileKey
+from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.union.snapshots import IcebergCommit, Table
+from sparklake.unions.commits import standing
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
+from sparklake.vectors.bitmaps import Positions, positions
+
+
+@dataclass
+class FileStates:
+    """The files that dest's commits added or removed, and in which they deleted rows.
+
+    `touched` are the rows that commits only of dest deleted or restored, by data file.
+    """
+
+    dest: Table
+    live: dict[FileKey, bool] = field(default_factory=dict)
+    vectors: dict[str, Entry | None] = field(default_factory=dict)
+    """The current vector of each data file whose vector changed."""
+    touched: dict[str, Positions] = field(default_factory=dict)
+    last: dict[FileKey, IcebergCommit] = field(default_factory=dict)
+    ours: set[FileKey] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)
+    standing: set[int] = field(default_factory=set)
+
+    @staticmethod
+    def of(dest: Table, commits: Sequence[IcebergCommit], shared: Iterable[str]) -> FileStates:
+        """Return the states after dest's commits. Those of `shared` origins are also source's."""
+        states, common = FileStates(dest), {*shared}
+        states.standing.update(each.snapshot["snapshot-id"] for each in standing(commits))
+        for each in commits:
+            states.take(each.added, each.removed)
+            states.last.update(dict.fromkeys((*each.added, *each.removed), each))
+            if each.origin not in common:
+                for entry in (*each.added.values(), *each.removed.values()):
+                    if entry.file.content is Content.POSITION_DELETES:
+                        states.touch(dest.deleted_rows(entry))
+        return states
+
+    def take(self, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry]) -> None:
+        self.live.update(dict.fromkeys(removed, False))
+        self.live.update(dict.fromkeys(added, True))
+        self.vectors.update(
+            (vector_target(each), None) for each in removed.values() if each.file.is_vector
+        )
+        self.vectors.update(
+            (vector_target(each), each) for each in added.values() if each.file.is_vector
+        )
+
+    def touch(self, rows: Mapping[str, Positions]) -> None:
+        for path, some in rows.items():
+            self.touched[path] = np.union1d(self.touched.get(path, positions()), some)
+
+    def is_live(self, key: FileKey) -> bool:
+        """Return whether a file from before the divergence is live."""
+        return self.live.get(key, True)
+
+    def check(self, commit: IcebergCommit) -> None:
+        """Reject a commit whose files do not fit dest's."""
+        absent = [each.path for each in commit.removed if not self.is_live(each)]
+        if absent:
+            raise UnmergeableTableError(
+                "source removed or rewrote files that dest removed, rewrote or never had", absent
+            )
+        self.check_untouched(commit.data_removed)
+        twice = [key.path for key in commit.added if self.live.get(key)]
+        if twice:
+            raise UnmergeableTableError("both sides added the same files", twice)
+        lost = [
+            key.path
+            for key in commit.added
+            if self.live.get(key) is False and key not in self.ours and not self._had(key, commit)
+        ]
+        if lost:
+            raise UnmergeableTableError("dest removed files that source added again", lost)
+
+    def check_untouched(self, removed: Iterable[Entry]) -> None:
+        touched = [each.file.path for each in removed if each.file.path in self.touched]
+        if touched:
+            raise UnmergeableTableError(
+                "source removed or rewrote files in which dest deleted, updated or restored rows",
+                touched,
+            )
+
+    def _had(self, key: FileKey, commit: IcebergCommit) -> bool:
+        """Return whether source knew dest's last change of a file before a commit."""
+        change = self.last[key]
+        return (
+            change.origin in self.passed
+            or commit.origin in change.undone
+            or change.snapshot["snapshot-id"] not in self.standing
+        )
+
+    def check_deletes(self, rows: Mapping[str, Positions]) -> None:
+        """Reject deletes in files that are not live in dest, or of rows that dest deleted."""
+        absent = [path for path in rows if not self.is_live(FileKey(path))]
+        if absent:
+            raise UnmergeableTableError(
+                "dest removed or rewrote files in which source deleted or updated rows", absent
+            )
+        overlaps = {
+            path: np.intersect1d(some, self.touched[path]).tolist()
+            for path, some in rows.items()
+            if path in self.touched
+        }
+        overlaps = {path: some for path, some in overlaps.items() if some}
+        if overlaps:
+            raise OverlappingRowsError(overlaps)
+
+
+def vector_target(entry: Entry) -> str:
+    return entry.file.target or ""
+
+
+def vectors_of(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the deletion vectors by data file."""
+    result: dict[str, list[Entry]] = defaultdict(list)
+    for each in entries:
+        if each.file.is_vector:
+            result[vector_target(each)].append(each)
+    twice = [path for path, some in result.items() if len(some) > 1]
+    if twice:
+        raise UnmergeableTableError("a snapshot has several deletion vectors of a file", twice)
+    return {path: some[0] for path, some in result.items()}

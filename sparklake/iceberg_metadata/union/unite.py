@@ -1,0 +1,296 @@
+"""The union: source's snapshots since base, repeated on dest's metadata, or undone in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparklake.iceberg_metadata.documents import Document
+from sparklake.iceberg_metadata.entries import Entry, FileKey
+from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.puffin import new_puffin
+from sparklake.iceberg_metadata.union.continuation import Continuation, IcebergSignature, Step
+from sparklake.iceberg_metadata.union.dropped import net_changes
+from sparklake.iceberg_metadata.union.overwrites import check_overwrites
+from sparklake.iceberg_metadata.union.settings import settled
+from sparklake.iceberg_metadata.union.snapshots import (
+    ORIGIN,
+    UNDONE,
+    IcebergCommit,
+    Table,
+    check_equality,
+    diverged_at,
+)
+from sparklake.iceberg_metadata.union.states import FileStates, vectors_of
+from sparklake.unions.commits import (
+    commits_but,
+    effects,
+    origins,
+    standing,
+    still_to_undo,
+    undo_origin,
+)
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
+from sparklake.vectors.bitmaps import Positions, positions
+from sparklake.vectors.unite import VectorOverlap, unite_vectors
+
+_CARRIED = ("operation", "replace-partitions")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitedTable:
+    """New files for dest by name in the table, and the paths of other files in use."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    needed: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class CommitsApart:
+    """The commits of three sides since they diverged."""
+
+    base: Sequence[IcebergCommit]
+    source: Sequence[IcebergCommit]
+    dest: Sequence[IcebergCommit]
+
+    @staticmethod
+    def of(base: Table, source: Table, dest: Table) -> CommitsApart:
+        at = diverged_at(base, source, dest)
+        return CommitsApart(*(each.commits(at) for each in (base, source, dest)))
+
+
+def united(
+    base: Table, source: Table, dest: Table, apart: CommitsApart, signature: IcebergSignature
+) -> UnitedTable:
+    """Return the new version of dest's metadata, or nothing if dest has all changes.
+
+    Raises:
+        UnmergeableTableError: The changes of both sides do not fit.
+    """
+    for side in (source, dest):
+        check_equality(side.document, side.list_of(side.lineage[-1] if side.lineage else None))
+    undone = commits_but(apart.base, origins(apart.source))
+    done = commits_but(apart.source, origins(apart.base))
+    if undone and done:
+        raise UnmergeableTableError("source rewrote the table's history since base")
+    since = commits_but(apart.dest, origins(apart.base))
+    if undone:
+        sides = base, source, dest
+        return _undoing(undone, sides, apart.dest, since, signature)
+    shared = {each.origin for each in (*apart.base, *apart.source)}
+    ours = [each for each in apart.dest if each.origin not in shared]
+    theirs = commits_but(done, effects(standing(since, origins(done))))
+    _check_format(source.document, (*theirs, *ours))
+    document = settled(base.document, source.document, dest.document, theirs, ours)
+    if not theirs and document == dest.document:
+        return UnitedTable()
+    check_overwrites(source, theirs, dest, ours)
+    states = FileStates.of(dest, apart.dest, shared)
+    replay = _Replay(source, dest, states, Continuation(dest, document, signature))
+    numbers = {each.snapshot["snapshot-id"] for each in theirs}
+    for each in apart.source:
+        if each.snapshot["snapshot-id"] in numbers:
+            replay.repeat(each)
+        states.passed.add(each.origin)
+    replay.result.finished()
+    return UnitedTable(replay.result.files, replay.needed)
+
+
+def _check_format(document: Document, commits: Iterable[IcebergCommit]) -> None:
+    if document["format-version"] < 3:
+        return
+    for entry in (each for one in commits for each in (*one.added.values(), *one.removed.values())):
+        if entry.file.content is Content.POSITION_DELETES and not entry.file.is_vector:
+            raise UnmergeableTableError(
+                "it has position deletes of an earlier format version beside deletion vectors",
+                [entry.file.path],
+            )
+
+
+@dataclass
+class _VectorChanges:
+    """The files to remove, the vectors to write instead of others, and those that they replace."""
+
+    removed: dict[FileKey, Entry]
+    merged: dict[str, tuple[Entry, Positions]] = field(default_factory=dict)
+    replaced: set[FileKey] = field(default_factory=set)
+
+    def replace(
+        self,
+        path: str,
+        before: Entry | None,
+        after: Entry | None,
+        current: Entry | None,
+        rows: Positions,
+    ) -> None:
+        """Replace the current vector of a data file."""
+        if before is not None:
+            self.removed.pop(before.key, None)
+        if current is not None:
+            self.removed[current.key] = current
+        if after is not None:
+            self.replaced.add(after.key)
+        template = after or current
+        if len(rows) and template is not None:
+            self.merged[path] = template, rows
+
+
+@dataclass
+class _Replay:
+    source: Table
+    dest: Table
+    states: FileStates
+    result: Continuation
+    needed: list[str] = field(default_factory=list)
+    _rows: dict[FileKey, Positions] = field(default_factory=dict)
+
+    def repeat(self, commit: IcebergCommit) -> None:
+        self.states.check(commit)
+        summary = {name: commit.summary[name] for name in _CARRIED if name in commit.summary}
+        summary[ORIGIN] = commit.origin
+        if commit.undone:
+            summary[UNDONE] = ",".join(commit.undone)
+        self.apply(commit.added, commit.removed, summary, commit.manifests)
+
+    def apply(
+        self,
+        added: Mapping[FileKey, Entry],
+        removed: Mapping[FileKey, Entry],
+        summary: Mapping[str, str],
+        unchanged: frozenset[str],
+        restored: bool = False,
+    ) -> None:
+        states = self.states
+        changes = self._changes(added, removed, restored)
+        for each in added.values():
+            if each.file.content is Content.POSITION_DELETES and not each.file.is_vector:
+                states.check_deletes(self.source.deleted_rows(each))
+        vectors = self._new_vectors(changes.merged)
+        plain = {key: each for key, each in added.items() if key not in changes.replaced}
+        step = Step(summary, unchanged=unchanged, restored=restored, removed=changes.removed)
+        step.added = [(self._manifest(each), each) for each in (*plain.values(), *vectors)]
+        last = self.source.lineage[-1] if self.source.lineage else None
+        self.result.append(step, self.source.list_of(last))
+        states.take(plain, changes.removed)
+        states.take({each.key: each for each in vectors}, {})
+        states.ours.update(added, removed)
+        self.needed += [each.path for each in plain]
+
+    def _changes(
+        self, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry], restored: bool
+    ) -> _VectorChanges:
+        """Return the changes of vectors, united with those of dest."""
+        states, changes = self.states, _VectorChanges(dict(removed))
+        absent = {key.path for key in removed if key not in added}
+        befores, afters = (vectors_of(each.values()) for each in (removed, added))
+        overlaps: dict[str, list[int]] = {}
+        for path in sorted(befores.keys() | afters.keys()):
+            before, after = befores.get(path), afters.get(path)
+            if FileKey(path) not in removed:
+                states.check_deletes({path: positions()})
+            current = states.vectors.get(path, before)
+            if path in absent or _key(current) == _key(before):
+                continue
+            old, new, ours = (self._vector(each, path) for each in (before, after, current))
+            union = unite_vectors(old, new, ours)
+            if isinstance(union, VectorOverlap):
+                overlaps[path] = union.rows.tolist()
+                continue
+            if not restored and len(np.setdiff1d(old, new)):
+                raise UnmergeableTableError(
+                    "source restored rows of files in which dest deleted rows", [path]
+                )
+            changes.replace(path, before, after, current, union.rows)
+        if overlaps:
+            raise OverlappingRowsError(overlaps)
+        return changes
+
+    def _manifest(self, entry: Entry) -> Any:
+        for side in (self.source, self.dest, self.result):
+            match = side.find_manifest(entry.manifest)
+            if match is not None:
+                return match
+        raise UnmergeableTableError("a manifest was not read", [entry.manifest])
+
+    def _vector(self, entry: Entry | None, path: str) -> Positions:
+        if entry is None:
+            return positions()
+        if entry.key in self._rows:
+            return self._rows[entry.key]
+        for side in (self.source, self.dest):
+            if side.find_manifest(entry.manifest) is not None:
+                return side.deleted_rows(entry)[path]
+        raise UnmergeableTableError("a manifest was not read", [entry.manifest])
+
+    def _new_vectors(self, merged: Mapping[str, tuple[Entry, Positions]]) -> list[Entry]:
+        if not merged:
+            return []
+        body, slices = new_puffin({path: rows for path, (_, rows) in merged.items()})
+        name = f"deletes/{self.result.new_name('dv')}.puffin"
+        uri = self.result.put(name, body)
+        result = []
+        for path, (template, rows) in merged.items():
+            place = slices[path]
+            entry = template.at_vector(uri, place.offset, place.length, len(body), len(rows))
+            self._rows[entry.key] = rows
+            self.states.touch({path: rows})
+            result.append(entry)
+        return result
+
+
+def _key(entry: Entry | None) -> FileKey | None:
+    return None if entry is None else entry.key
+
+
+def _undoing(
+    undone: Sequence[IcebergCommit],
+    sides: tuple[Table, Table, Table],
+    ours: Sequence[IcebergCommit],
+    since: Sequence[IcebergCommit],
+    signature: IcebergSignature,
+) -> UnitedTable:
+    """Return a snapshot that undoes commits of base, or nothing if dest already did."""
+    base, source, dest = sides
+    targets = still_to_undo(undone, ours)
+    alone = not since and len(targets) == len(undone)
+    document = settled(base.document, source.document, dest.document, (), since)
+    if document != dest.document and not alone:
+        raise UnmergeableTableError(
+            "the commits to undo changed the table's settings, and dest has later commits"
+        )
+    if not targets:
+        return UnitedTable()
+    _check_format(source.document, (*targets, *since))
+    added, removed = net_changes(targets)
+    shared = {each.origin for each in ours} - {each.origin for each in since}
+    states = FileStates.of(dest, ours, shared)
+    absent = [
+        each.path for each in added if not states.is_live(each) and each not in _vectors(added)
+    ]
+    if absent:
+        raise UnmergeableTableError("files to remove were removed or rewritten since then", absent)
+    restored = [each.path for each in removed if states.live.get(each)]
+    if restored:
+        raise UnmergeableTableError("files to restore are already restored", restored)
+    states.check_untouched(each for each in added.values() if each.file.content is Content.DATA)
+    for each in (*added.values(), *removed.values()):
+        if each.file.content is Content.POSITION_DELETES:
+            paths = base.deleted_rows(each).keys() - {key.path for key in (*added, *removed)}
+            states.check_deletes({path: positions() for path in paths})
+    ids = [each.origin for each in targets]
+    adds, removes = bool(removed), bool(added)
+    operation = "overwrite" if adds and removes else "append" if adds else "delete"
+    summary = {"operation": operation, ORIGIN: undo_origin(ids), UNDONE: ",".join(ids)}
+    replay = _Replay(base, dest, states, Continuation(dest, document, signature))
+    listed = source.list_of(source.lineage[-1] if source.lineage else None)
+    unchanged = frozenset(listed.entries if listed else ())
+    replay.apply(removed, added, summary, unchanged, restored=True)
+    replay.result.finished()
+    return UnitedTable(replay.result.files, replay.needed)
+
+
+def _vectors(entries: Mapping[FileKey, Entry]) -> set[FileKey]:
+    return {key for key, each in entries.items() if each.file.is_vector}

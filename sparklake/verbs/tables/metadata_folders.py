@@ -1,0 +1,48 @@
+"""Folders of table metadata in trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.range_files import read_together
+from sparklake.rows.objects import ObjectInfo, object_info
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+
+
+@dataclass(frozen=True)
+class MetadataFolder:
+    """The records of a table's metadata in a tree."""
+
+    folder: bytes
+    records: Mapping[bytes, bytes]
+    storage_namespace: str
+
+    @cached_property
+    def ids(self) -> dict[bytes, bytes]:
+        return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
+
+    def file(self, key: bytes) -> ObjectInfo:
+        return object_info((key, self.records[key]), self.storage_namespace)
+
+    def body(self, key: bytes) -> bytes:
+        return read_body(self.file(key), "the log")
+
+
+def read_records(context: Context, tree: MetaRangeId, folder: bytes) -> dict[bytes, bytes]:
+    ranges = overlapping(context.trees.get(tree).ranges, prefix_interval(folder))
+    return dict(records_in(context, ranges, folder))
+
+
+def records_in(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> Iterator[Record]:
+    """Yield the records of a folder in some ranges, in key order."""
+    for group in map(context.open_ranges.get_many, read_together(list(ranges))):
+        for each in group:
+            yield from restricted(each.block, prefix_interval(folder)).records()

@@ -1,0 +1,444 @@
+"""Unions of Iceberg snapshots, compared with a dictionary of files and deleted rows."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklake.iceberg_metadata.documents import decode_document
+from sparklake.iceberg_metadata.entries import ManifestList
+from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.union.continuation import IcebergSignature
+from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.iceberg_metadata.union.unite import CommitsApart, UnitedTable, united
+from sparklake.unions.conflicts import UnmergeableTableError
+from tests.support.iceberg import HandTable, manifest, manifest_list
+
+SCHEMA = {"type": "struct", "schema-id": 0, "fields": []}
+
+
+@dataclass
+class Side:
+    """A table on a branch. Each manifest has one file, so a removal drops its manifest."""
+
+    files: HandTable
+    version: int
+    name: str
+    bodies: dict[str, bytes]
+    snapshots: list[dict[str, Any]] = field(default_factory=list)
+    manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    next_row: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+    """Manifest entries by the name of their file."""
+
+    def fork(self, name: str) -> Side:
+        manifests, snapshots = dict(self.manifests), list(self.snapshots)
+        rows, more = self.next_row, dict(self.more)
+        return Side(self.files, self.version, name, self.bodies, snapshots, manifests, rows, more)
+
+    def commit(
+        self,
+        added: Mapping[str, Mapping[str, Any]] = {},
+        removed: Sequence[str] = (),
+        operation: str = "append",
+        **summary: str,
+    ) -> None:
+        sequence = len(self.snapshots) + 1
+        number = sequence + 1000 * sum(self.name.encode())
+        for each in removed:
+            del self.manifests[each]
+        for name, file in added.items():
+            body = manifest(self.version, [file], snapshot=number)
+            path = f"{self.files.location}/metadata/{self.name}-{sequence}-{len(self.bodies)}.avro"
+            self.bodies[path] = body
+            is_data = not file.get("content")
+            self.manifests[name] = {
+                "manifest_path": path,
+                "manifest_length": len(body),
+                "partition_spec_id": 0,
+                "added_snapshot_id": number,
+                "content": 0 if is_data else 1,
+                "sequence_number": sequence if self.version > 1 else 0,
+                "added_files_count": 1,
+                "added_rows_count": file["record_count"],
+                "first_row_id": self.next_row if is_data and self.version > 2 else None,
+            }
+            self.next_row += file["record_count"] if is_data else 0
+        path = f"{self.files.location}/metadata/snap-{number}.avro"
+        self.bodies[path] = manifest_list(self.version, [*self.manifests.values()])
+        parent = {"parent-snapshot-id": self.snapshots[-1]["snapshot-id"]} if self.snapshots else {}
+        self.snapshots.append(
+            {
+                "snapshot-id": number,
+                **parent,
+                "sequence-number": sequence,
+                "timestamp-ms": sequence,
+                "manifest-list": path,
+                "schema-id": 0,
+                "summary": {"operation": operation, "total-equality-deletes": "0", **summary},
+            }
+        )
+
+    def table(self) -> Table:
+        document = {
+            "format-version": self.version,
+            "table-uuid": "u",
+            "location": self.files.location,
+            "last-column-id": 0,
+            "current-schema-id": 0,
+            "schemas": [SCHEMA],
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "sort-orders": [],
+            "snapshots": self.snapshots,
+            "current-snapshot-id": self.snapshots[-1]["snapshot-id"] if self.snapshots else None,
+            "last-sequence-number": len(self.snapshots),
+            "next-row-id": self.next_row,
+            **self.more,
+        }
+        return Table(document, self.read)
+
+    def read(self, path: str) -> bytes:
+        if path in self.bodies:
+            return self.bodies[path]
+        return (self.files.folder / path.removeprefix(f"{self.files.location}/")).read_bytes()
+
+
+@pytest.fixture
+def base(request: pytest.FixtureRequest, tmp_path: Path) -> Side:
+    version = getattr(request, "param", 2)
+    return Side(HandTable(tmp_path / "t", version), version, "b", {})
+
+
+def unite(base: Side, source: Side, dest: Side) -> tuple[Table, UnitedTable]:
+    tables = [each.table() for each in (base, source, dest)]
+    bodies = dest.bodies
+    signature = IcebergSignature(
+        timestamp=10,
+        token=f"token{len(bodies)}",
+        place=lambda name: f"new/{name}",
+        metadata_path="old",
+        names=["00001-x.metadata.json", "version-hint.text"],
+    )
+    result = united(*tables, CommitsApart.of(*tables), signature)
+    if not result.files:
+        return tables[2], result
+    bodies.update((f"new/{name}", body) for name, body in result.files.items())
+    (name,) = (each for each in result.files if each.endswith(".metadata.json"))
+    assert result.files["metadata/version-hint.text"] == b"2"
+    return Table(decode_document(result.files[name]), dest.read), result
+
+
+def live(table: Table) -> dict[str, list[int]]:
+    """Return the live data files, each with its deleted rows."""
+    current = table.list_of(table.lineage[-1] if table.lineage else None)
+    files: dict[str, list[int]] = {}
+    entries = [
+        each
+        for one in (current.entries.values() if current else ())
+        for each in table.manifest(one).live
+    ]
+    for each in entries:
+        if each.file.content is Content.DATA:
+            assert each.file.path not in files
+            files[each.file.path] = []
+    vectors = [each.file.target for each in entries if each.file.is_vector]
+    assert len({*vectors}) == len(vectors)
+    sequence = {each.file.path: each.file.sequence_number for each in entries}
+    for each in entries:
+        if each.file.content is not Content.DATA:
+            for path, rows in table.deleted_rows(each).items():
+                if path in files:
+                    assert sequence[path] <= each.file.sequence_number
+                    files[path] += rows.tolist()
+    return {re.sub(r".*/", "", path): sorted(rows) for path, rows in files.items()}
+
+
+def row_ids(table: Table) -> dict[str, int | None]:
+    current = table.list_of(table.lineage[-1])
+    assert current is not None
+    entries = (each for one in current.entries.values() for each in table.manifest(one).live)
+    return {
+        re.sub(r".*/", "", each.file.path): each.first_row_id
+        for each in entries
+        if each.file.content is Content.DATA
+    }
+
+
+def deletes(side: Side, rows: Mapping[str, Sequence[int]]) -> dict[str, dict[str, Any]]:
+    """Write position deletes, or from version 3 on vectors, by name."""
+    name = f"{side.name}-{len(side.bodies)}-{len(side.snapshots)}"
+    if side.version > 2:
+        files = side.files.vectors(f"{name}.puffin", rows)
+        return {f"dv {path}": each for path, each in zip(rows, files, strict=True)}
+    pairs = [(path, row) for path, some in rows.items() for row in some]
+    return {name: side.files.position_deletes(name, *pairs)}
+
+
+ALL = pytest.mark.parametrize("base", [1, 2, 3], indirect=True)
+WITH_DELETES = pytest.mark.parametrize("base", [2, 3], indirect=True)
+
+
+def start(base: Side, *names: str) -> tuple[Side, Side]:
+    for name in names:
+        base.commit({name: base.files.data(name, *range(10))})
+    return base.fork("s"), base.fork("d")
+
+
+def data(side: Side, *names: str) -> dict[str, dict[str, Any]]:
+    return {name: side.files.data(name, *range(10)) for name in names}
+
+
+@ALL
+def test_appends_and_compaction(base: Side) -> None:
+    source, dest = start(base, "a", "b")
+    source.commit(data(source, "c"), ["a", "b"], "replace")
+    dest.commit(data(dest, "d"))
+    table, result = unite(base, source, dest)
+    assert live(table) == {"c": [], "d": []}
+    assert [each.rpartition("/")[2] for each in result.needed] == ["c"]
+    if base.version > 2:
+        assert row_ids(table) == {"d": 20, "c": 30}
+        assert table.document["next-row-id"] == 40
+        assert table.lineage[-1]["first-row-id"] == 30
+        assert table.lineage[-1]["added-rows"] == 10
+    if base.version > 1:
+        assert [each["sequence-number"] for each in table.lineage] == [1, 2, 3, 4]
+        assert table.document["last-sequence-number"] == 4
+    assert table.document["metadata-log"][-1]["metadata-file"] == "old"
+
+
+@WITH_DELETES
+def test_deletes_beside_appends(base: Side) -> None:
+    source, dest = start(base, "a", "b")
+    source.commit(data(source, "c"))
+    source.commit(deletes(source, {"a": [1, 2], "c": [3]}), operation="delete")
+    dest.commit(data(dest, "d"))
+    assert live(unite(base, source, dest)[0]) == {"a": [1, 2], "b": [], "c": [3], "d": []}
+
+
+@WITH_DELETES
+def test_deletes_of_different_rows_in_one_file(base: Side) -> None:
+    source, dest = start(base, "a")
+    source.commit({**deletes(source, {"a": [1, 2]}), **data(source, "c")}, operation="overwrite")
+    dest.commit(deletes(dest, {"a": [5]}), operation="delete")
+    table, result = unite(base, source, dest)
+    assert live(table) == {"a": [1, 2, 5], "c": []}
+    assert any(each.endswith(".puffin") for each in result.files) == (base.version > 2)
+
+
+@WITH_DELETES
+def test_deletes_of_one_row(base: Side) -> None:
+    source, dest = start(base, "a")
+    source.commit(deletes(source, {"a": [1, 2]}), operation="delete")
+    dest.commit(deletes(dest, {"a": [2]}), operation="delete")
+    with pytest.raises(UnmergeableTableError, match=r"the same rows: .*/a at position 2"):
+        unite(base, source, dest)
+
+
+@WITH_DELETES
+@pytest.mark.parametrize("is_source", [False, True])
+def test_deletes_in_a_rewritten_file(base: Side, is_source: bool) -> None:
+    source, dest = start(base, "a")
+    one, other = (source, dest) if is_source else (dest, source)
+    one.commit(deletes(one, {"a": [1]}), operation="delete")
+    other.commit(data(other, "c"), ["a"], "replace")
+    with pytest.raises(UnmergeableTableError, match=r"(rewrote files in which|dest removed)"):
+        unite(base, source, dest)
+
+
+@ALL
+def test_one_file_removed_by_both(base: Side) -> None:
+    source, dest = start(base, "a", "b")
+    source.commit(removed=["a"], operation="delete")
+    dest.commit(removed=["a"], operation="delete")
+    with pytest.raises(UnmergeableTableError, match="dest removed, rewrote or never had"):
+        unite(base, source, dest)
+
+
+@pytest.mark.parametrize("base", [3], indirect=True)
+def test_rewritten_rows_with_other_ids(base: Side) -> None:
+    source, dest = start(base, "a")
+    source.commit(data(source, "c"))
+    source.commit(data(source, "e"), ["c"], "overwrite")
+    assert live(unite(base, source, dest)[0]) == {"a": [], "e": []}
+    dest.commit(data(dest, "d"))
+    with pytest.raises(UnmergeableTableError, match="row ids are different in dest"):
+        unite(base, source, dest)
+
+
+OVERWRITES = [
+    ({}, {}, "rows of the table"),
+    ({"replace-partitions": "true"}, {}, "may have overwritten rows"),
+    ({"replace-partitions": "true"}, {"replace-partitions": "true"}, "the same partitions"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours", "reason"), OVERWRITES)
+def test_overwrites_of_an_empty_table(
+    base: Side, theirs: dict[str, str], ours: dict[str, str], reason: str
+) -> None:
+    source, dest = start(base)
+    source.commit(data(source, "c"), operation="overwrite", **theirs)
+    dest.commit(data(dest, "d"), operation="overwrite", **ours)
+    with pytest.raises(UnmergeableTableError, match=reason):
+        unite(base, source, dest)
+
+
+def test_rewrites_of_different_files(base: Side) -> None:
+    source, dest = start(base, "a", "b")
+    source.commit(data(source, "c"), ["a"], "overwrite")
+    dest.commit(data(dest, "d"), ["b"], "overwrite")
+    assert live(unite(base, source, dest)[0]) == {"c": [], "d": []}
+
+
+def refused(source: Side, dest: Side, base: Side, reason: str) -> None:
+    with pytest.raises(UnmergeableTableError, match=reason):
+        unite(base, source, dest)
+
+
+def test_what_is_refused(base: Side) -> None:
+    source, dest = start(base, "a")
+    dest.commit(data(dest, "d"))
+    unknown, equality = source.fork("u"), source.fork("e")
+    unknown.commit(data(unknown, "x"), operation="sort")
+    refused(unknown, dest, base, "unknown operation 'sort'")
+    file = {**source.files.data("eq", 1), "content": 2}
+    equality.commit({"eq": file})
+    refused(equality, dest, base, "equality deletes")
+    source.commit(data(source, "c"))
+    for more, reason in (
+        ({"table-uuid": "other"}, "changed its table-uuid"),
+        ({"format-version": 3}, "changed its format-version"),
+        ({"later": 1}, "unknown field 'later'"),
+        ({"refs": {"audit": {"snapshot-id": 1, "type": "tag"}}}, "own branches or tags"),
+        (
+            {
+                "default-sort-order-id": 1,
+                "sort-orders": [{"order-id": 1, "fields": [{"source-id": 9}]}],
+            },
+            "sorted by a column",
+        ),
+    ):
+        other = source.fork("o")
+        other.more = more
+        refused(other, dest, base, reason)
+
+
+@ALL
+def test_undo(base: Side) -> None:
+    parent, _ = start(base, "a", "b")
+    base.commit(data(base, "c"), ["a"], "overwrite")
+    dest = base.fork("d")
+    dest.commit(data(dest, "d"))
+    table, result = unite(base, parent, dest)
+    assert live(table) == {"a": [], "b": [], "d": []}
+    assert [each.rpartition("/")[2] for each in result.needed] == ["a"]
+    if base.version > 2:
+        assert row_ids(table)["a"] == 0
+
+
+@WITH_DELETES
+def test_undo_of_deletes(base: Side) -> None:
+    parent, _ = start(base, "a", "b")
+    base.commit(deletes(base, {"a": [1, 2]}), operation="delete")
+    dest = base.fork("d")
+    dest.commit(data(dest, "d"))
+    assert live(unite(base, parent, dest)[0]) == {"a": [], "b": [], "d": []}
+    if base.version > 2:
+        dest.commit(deletes(dest, {"a": [1, 2, 5]}), ["dv a"], "delete")
+    else:
+        dest.commit(deletes(dest, {"a": [5]}), operation="delete")
+    assert live(unite(base, parent, dest)[0]) == {"a": [5], "b": [], "d": []}
+    dest.commit(data(dest, "e"), ["a", "dv a"] if base.version > 2 else ["a"], "replace")
+    refused(parent, dest, base, "removed or rewr")
+
+
+Model = dict[str, set[int]]
+
+
+def change(side: Side, model: Model, rng: random.Random, at: int) -> None:
+    """Change a table and its model: a dictionary of files and their deleted rows."""
+    name, kind = f"{side.name}{at}", rng.choice(["append", "delete", "rewrite", "drop"])
+    files = sorted(model)
+    if kind == "append" or not files:
+        side.commit(data(side, name))
+        model[name] = set()
+        return
+    old = rng.choice(files)
+    vector = [f"dv {old}"] if f"dv {old}" in side.manifests else []
+    if kind == "delete":
+        rows = {*rng.sample(range(10), rng.randint(1, 3))} - model[old]
+        if side.version == 1 or not rows:
+            return
+        model[old] = model[old] | rows
+        written = model[old] if side.version > 2 else rows
+        side.commit(deletes(side, {old: sorted(written)}), vector, "delete")
+    elif kind == "rewrite":
+        side.commit(data(side, name), [old, *vector], "replace")
+        del model[old]
+        model[name] = set()
+    else:
+        side.commit(removed=[old, *vector], operation="delete")
+        del model[old]
+
+
+def expected(base: Model, source: Model, dest: Model) -> Model | None:
+    """Return the union of three models by file, or None if both sides changed one."""
+    result: Model = {}
+    for name in base.keys() | source.keys() | dest.keys():
+        old, their, our = (each.get(name) for each in (base, source, dest))
+        if name in base and (their is None or our is None):
+            if (their if our is None else our) != old:
+                return None
+            continue
+        start, theirs, ours = (each or set() for each in (old, their, our))
+        if (theirs - start) & (ours - start):
+            return None
+        result[name] = theirs | ours
+    return result
+
+
+@pytest.mark.parametrize("base", [1, 2, 3], indirect=True)
+@pytest.mark.parametrize("seed", range(25))
+def test_random_histories(base: Side, seed: int) -> None:
+    rng = random.Random(seed)
+    source, dest = start(base, "a", "b", "c", "e")
+    models: list[Model] = [{each: set() for each in base.manifests} for _ in range(3)]
+    for at in range(rng.randint(1, 4)):
+        change(source, models[1], rng, at)
+    for at in range(rng.randint(1, 4)):
+        change(dest, models[2], rng, at)
+    wanted = expected(*models)
+    if wanted is None:
+        refused(source, dest, base, "files|rows")
+        return
+    table, result = unite(base, source, dest)
+    assert {name: {*rows} for name, rows in live(table).items()} == wanted
+    again, nothing = unite(base, source, _as_side(dest, table)) if result.files else (table, result)
+    assert not nothing.files
+    assert live(again) == live(table)
+
+
+def _as_side(dest: Side, table: Table) -> Side:
+    other = dest.fork("m")
+    other.more = dict(table.document)
+    return other
+
+
+def test_written_lists_are_readable(base: Side) -> None:
+    source, dest = start(base, "a")
+    source.commit(data(source, "c"))
+    dest.commit(data(dest, "d"))
+    table, _ = unite(base, source, dest)
+    current = ManifestList.of(table.find(table.lineage[-1]["manifest-list"]))
+    assert current.avro.header["parent-snapshot-id"].decode() == str(
+        table.lineage[-2]["snapshot-id"]
+    )
+    new = next(iter(current.entries.values()))
+    assert (new[504], new[505], new[512], new[515], new[516]) == (1, 0, 10, 3, 3)
