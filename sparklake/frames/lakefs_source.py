@@ -1,4 +1,4 @@
-"""The format `lakefs` of Spark's own reader and writer: tables at refs, without lake.read."""
+"""The format `lakefs` of Spark's own readers and writer: tables at refs, without lake.read."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.delta_log.table_files import NULL_PARTITION
 from sparklake.errors import InvalidInputError, LostResultError, MissingFileError
-from sparklake.frames.scan_tasks import ScanTask, packed
 from sparklake.frames.tables.parquet_scan import (
+    SLICE_BYTES,
     Predicate,
     Scan,
     ScanFile,
@@ -47,6 +47,10 @@ from sparklake.uri import object_uri
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+FROM_REF, SKIP_CHANGES = "fromRef", "skipChanges"
+_COMMIT = "commit"
+"""The only field of an offset: the id of a commit, or an empty text before the first one."""
 
 _MAX_OPEN_FILES = 500
 _OWN = {"path", "home", "partitionby"}
@@ -68,14 +72,12 @@ class TableVerbs:
 
 @dataclass(frozen=True, slots=True)
 class StartedWrite:
-    """A registered write of Parquet files to a table on a branch."""
+    """A registered write of Parquet files to a place. `request` is for the verbs only."""
 
     id: str
-    branch: str
-    path: str
     uri: str
     partition_by: tuple[str, ...]
-    overwrite: bool
+    request: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class LakefsSource(DataSource):
 
     def schema(self) -> StructType:
         # Spark also asks for the schema of a stream.
-        return self._scan("fromRef", "skipChanges").schema
+        return self._scan(FROM_REF, SKIP_CHANGES).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         scan = self._scan()
@@ -118,8 +120,6 @@ class LakefsSource(DataSource):
         return (_FilteringReader if self.pushes_filters else LakefsReader)(scan, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's)
-        from sparklake.frames.lakefs_stream import FROM_REF, SKIP_CHANGES, LakefsStreamReader
-
         target = self.target(FROM_REF, SKIP_CHANGES)
         skips = self.options.get(SKIP_CHANGES, "false").lower()
         if skips not in ("true", "false"):
@@ -198,9 +198,7 @@ class LakefsReader(DataSourceReader):
                 yield file
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, ScanTask):
-            for file in partition.files:
-                yield from scan_rows(file, self._schema, self._filters)
+        return _task_rows(partition, self._schema, self._filters)
 
 
 class _FilteringReader(LakefsReader):
@@ -210,6 +208,68 @@ class _FilteringReader(LakefsReader):
         self._filters = [*predicates(filters, self._schema)]
         # Spark applies all of them again: here they skip files and row groups.
         return filters
+
+
+class ScanTask(InputPartition):
+    """The slices that one task reads."""
+
+    def __init__(self, files: Sequence[ScanFile]) -> None:
+        super().__init__(None)
+        self.files = files
+
+
+def packed(files: Iterable[ScanFile]) -> Iterator[list[ScanFile]]:
+    """Pack slices into tasks of about SLICE_BYTES."""
+    task, size = list[ScanFile](), 0
+    for each in (part for file in files for part in file.slices()):
+        if task and size + each.stop - each.start > SLICE_BYTES:
+            yield task
+            task, size = [], 0
+        task.append(each)
+        size += each.stop - each.start
+    if task:
+        yield task
+
+
+def _task_rows(
+    partition: InputPartition, schema: StructType, filters: Sequence[Predicate]
+) -> Iterator[pa.RecordBatch]:
+    if isinstance(partition, ScanTask):
+        for file in partition.files:
+            yield from scan_rows(file, schema, filters)
+
+
+class LakefsStreamReader(DataSourceStreamReader):
+    """Reads the files that the commits of a branch add, between two commits as offsets."""
+
+    def __init__(
+        self, target: TableTarget, schema: StructType, from_ref: str | None, *, skips: bool
+    ) -> None:
+        self._target = target
+        self._schema = nullable(schema)
+        self._from_ref = from_ref
+        self._skips = skips
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802  (Spark's name)
+        return {_COMMIT: self._head(self._from_ref) if self._from_ref else ""}
+
+    def latestOffset(self, *_: Any) -> dict[str, str]:  # noqa: N802  (Spark's name)
+        # Spark 4.2 passes a start and a limit.
+        return {_COMMIT: self._head(self._target.ref)}
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        with self._target.context() as context:
+            files = self._target.verbs.new_files(
+                context, self._target.path, start[_COMMIT], end[_COMMIT], skips=self._skips
+            )
+        return [ScanTask(each) for each in packed(files)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _task_rows(partition, self._schema, ())
+
+    def _head(self, ref: str) -> str:
+        with self._target.context() as context:
+            return self._target.verbs.head_id(context, ref)
 
 
 # --- writes ---------------------------------------------------------------------------------------
