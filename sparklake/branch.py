@@ -411,29 +411,21 @@ class Branch:
         replaces the table. Keep the lake open while the query runs. Spark's StreamingQuery raises
         the errors of `write` and `commit`.
         """
-        from sparklake.verbs.tables.stream_writes import start_stream, stream_write
+        from sparklake.verbs.tables.stream_writes import StreamWrite, start_stream
 
-        write = stream_write(
-            rows=rows,
+        write = StreamWrite(
             path=path,
             checkpoint=checkpoint,
-            table_format=format,
+            format=format,
             output_mode=output_mode,
             every=every,
             partition_by=partition_by,
-            options=options,
-            schema_check=schema_check,
-        )
-        return start_stream(
-            context=self._context,
-            branch=self.name,
-            rows=rows,
-            write=write,
-            open_branch=self._opened_by_queries(),
-            output_mode=output_mode,
             trigger=trigger,
             query_name=query_name,
+            schema_check=schema_check,
+            options=options,
         )
+        return start_stream(self._context, self.name, rows, write, self._opened_by_queries())
 
     def _opened_by_queries(self) -> OpenBranch:
         from pyspark.sql.utils import is_remote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,17 @@ class StreamWrite:
     path: str
     checkpoint: str
     format: str
-    mode: str
+    output_mode: str
     every: int
-    partition_by: tuple[str, ...]
+    partition_by: Sequence[str]
+    trigger: Mapping[str, Any] | None
+    query_name: str | None
     schema_check: bool
     options: Mapping[str, Any]
+
+    @property
+    def mode(self) -> str:
+        return _MODES[self.output_mode.lower()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +87,10 @@ class Epoch:
 
 
 def start_stream(
-    context: Context,
-    branch: str,
-    rows: DataFrame,
-    write: StreamWrite,
-    open_branch: OpenBranch,
-    output_mode: str,
-    trigger: Mapping[str, Any] | None,
-    query_name: str | None,
+    context: Context, branch: str, rows: DataFrame, write: StreamWrite, open_branch: OpenBranch
 ) -> StreamingQuery:
     """Start the query, after the checks that need no rows."""
+    write = _checked(rows, write)
     request = write_request(
         rows=rows,
         branch=branch,
@@ -102,64 +102,41 @@ def start_stream(
     )
     check_no_other_table(request, open_table_to_write(context, request))
     writer = rows.writeStream.foreachBatch(EpochWriter(open_branch, write).run)
-    writer = writer.outputMode(output_mode).option("checkpointLocation", write.checkpoint)
-    writer = writer.queryName(query_name) if query_name else writer
-    return (writer.trigger(**trigger) if trigger else writer).start()
+    writer = writer.outputMode(write.output_mode).option("checkpointLocation", write.checkpoint)
+    writer = writer.queryName(write.query_name) if write.query_name else writer
+    return (writer.trigger(**write.trigger) if write.trigger else writer).start()
 
 
-def stream_write(
-    rows: DataFrame,
-    path: str,
-    checkpoint: str,
-    table_format: str,
-    output_mode: str,
-    every: int,
-    partition_by: Sequence[str],
-    options: Mapping[str, Any],
-    *,
-    schema_check: bool,
-) -> StreamWrite:
+def _checked(rows: DataFrame, write: StreamWrite) -> StreamWrite:
     if not getattr(rows, "isStreaming", False):
         raise InvalidInputError(
             "write_stream needs a DataFrame of spark.readStream or lake.read_stream: write other "
             "rows with branch.write or lake.write"
         )
-    if table_format.lower() == ICEBERG:
+    if write.format.lower() == ICEBERG:
         raise InvalidInputError(
             "tables of the format Iceberg cannot be written by write_stream: call branch.write "
             "with format='iceberg' and `once` in a function for foreachBatch"
         )
-    mode = _MODES.get(output_mode.lower())
-    if mode is None:
+    if write.output_mode.lower() not in _MODES:
         raise InvalidInputError(
-            f"the output mode {output_mode!r} is not supported: choose append or complete. For "
-            "updates of rows, run MERGE in branch.edit_delta(path, once=...), in a function for "
-            "foreachBatch"
+            f"the output mode {write.output_mode!r} is not supported: choose append or complete. "
+            "For updates of rows, run MERGE in branch.edit_delta(path, once=...), in a function "
+            "for foreachBatch"
         )
-    if every < 1:
-        raise InvalidInputError(f"every must be 1 or more batches, not {every}")
-    if not checkpoint or checkpoint.startswith(SCHEME):
+    if write.every < 1:
+        raise InvalidInputError(f"every must be 1 or more batches, not {write.every}")
+    if not write.checkpoint or write.checkpoint.startswith(SCHEME):
         raise InvalidInputError(
-            f"{checkpoint!r} cannot be a checkpoint: choose a folder outside of the lake, which "
-            "Spark can write to and which survives restarts"
+            f"{write.checkpoint!r} cannot be a checkpoint: choose a folder outside of the lake, "
+            "which Spark can write to and which survives restarts"
         )
-    if isinstance(partition_by, str):
-        partition_by = (partition_by,)
-    own = {"once", "txnappid", "txnversion"} & {*map(str.lower, options)}
+    own = {"once", "txnappid", "txnversion"} & {*map(str.lower, write.options)}
     if own:
         raise InvalidInputError(
             f"a stream cannot have the option {min(own)!r}: its batches have keys of their own"
         )
-    return StreamWrite(
-        path=path,
-        checkpoint=checkpoint.rstrip("/"),
-        format=table_format.lower(),
-        mode=mode,
-        every=every,
-        partition_by=tuple(partition_by),
-        schema_check=schema_check,
-        options=dict(options),
-    )
+    return replace(write, checkpoint=write.checkpoint.rstrip("/"), format=write.format.lower())
 
 
 # --- micro-batches --------------------------------------------------------------------------------
