@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,28 @@ Resolve = Callable[[str], str]
 """A function from the name of a table in a session to its path, or to the name itself."""
 
 
+_CHECK = "schemacheck"
+
+
+def checks_schema(options: Mapping[str, Any]) -> bool:
+    """Return the option `schemaCheck`, by its lower-case name."""
+    return str(options.get(_CHECK, True)).lower() != "false"
+
+
 def is_lake_path(path: object) -> bool:
     return isinstance(path, str) and path.startswith((SCHEME, ESCAPED_SCHEME))
+
+
+def open_sql(
+    repository: FindRepository, spark: Callable[[], SparkSession], ref: RefUri | None = None
+) -> SqlSession:
+    with missing_extras():
+        from sparklake.sql.session import SqlSession
+
+    session = SqlSession(repository, spark)
+    if ref is not None:
+        session.use(ref)
+    return session
 
 
 class Chain:
@@ -54,6 +74,20 @@ class Chain:
         """Set options, by Spark's names or this class's own."""
         self._options |= {key: each for key, each in options.items() if each is not None}
         return self
+
+    def _split_options(self, *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the options of these lower-case names, and the others."""
+        # Spark's names of options have no case.
+        own, others = dict[str, Any](), dict[str, Any]()
+        for name, value in self._options.items():
+            if name.lower() in names:
+                own[name.lower()] = value
+            else:
+                others[name] = value
+        return own, others
+
+    def _path(self, path: Any) -> Any:
+        return self._options.pop("path", None) if path is None else path
 
     def __getattr__(self, name: str) -> Any:
         """Return any other method of Spark's own reader or writer, such as `jdbc`."""
@@ -117,7 +151,7 @@ class LakeReader(Chain):
         """Return the rows of one or several paths."""
         self.options(**options)
         self._format, self._schema = format or self._format, schema or self._schema
-        path = self._options.pop("path", None) if path is None else path
+        path = self._path(path)
         paths = [path] if isinstance(path, str) else list(path or ())
         own = [each for each in paths if is_lake_path(each)]
         if not own:
@@ -162,12 +196,11 @@ class LakeReader(Chain):
     def _load(self, paths: Sequence[str]) -> DataFrame:
         from sparklake.verbs.tables.read import read_tables
 
-        options, schema = self._options, self._schema
+        schema = self._schema
         if isinstance(schema, str):
             schema = self._spark.createDataFrame([], schema).schema
-        # Spark's names of options have no case.
-        base = next((each for name, each in options.items() if name.lower() == "basepath"), None)
-        options = {name: each for name, each in options.items() if name.lower() != "basepath"}
+        own, options = self._split_options("basepath")
+        base = own.get("basepath")
         sources = [_open(self._repository, each) for each in ([base] if base else paths)]
         tables = [table for _, table in sources]
         rows = read_tables(sources[0][0], tables, self._format, options, schema)
@@ -245,7 +278,7 @@ class LakeWriter(WriterChain):
         self._format = format or self._format
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        path = self._options.pop("path", None) if path is None else path
+        path = self._path(path)
         if path is None or not is_lake_path(path):
             self._plain().save(path)
             return None
@@ -298,18 +331,15 @@ class LakeWriter(WriterChain):
 
         uri = object_uri(path)
         branch = self._repository(uri.repository).branch(uri.ref)
-        own = {name.lower(): name for name in self._options}
-        options = dict(self._options)
-        once = options.pop(own.get("once", "once"), None)
-        checks = options.pop(own.get("schemacheck", "schemaCheck"), True)
+        own, options = self._split_options("once", _CHECK)
         return branch.write(
             self._rows,
             uri.key,
             format=self._format or found_format(_open(self._repository, path)[1]),
             mode=self._mode,
             partition_by=self._partition_by,
-            once=once,
-            schema_check=str(checks).lower() != "false",
+            once=own.get("once"),
+            schema_check=checks_schema(own),
             **options,
         )
 
@@ -333,7 +363,6 @@ class LakeSession:
         self._repository = repository
         self._spark = spark
         self._ref = ref
-        self._sql: SqlSession | None = None
 
     def __repr__(self) -> str:
         return f"LakeSession({self.ref})"
@@ -358,13 +387,11 @@ class LakeSession:
 
     def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
         """Run a statement as `lake.sql` does after `USE` of the ref."""
-        with missing_extras():
-            from sparklake.sql.session import SqlSession
-
-        if self._sql is None:
-            self._sql = SqlSession(self._repository, self._spark)
-            self._sql.use(self._ref)
         return self._sql.run_to_df(text, args)
+
+    @cached_property
+    def _sql(self) -> SqlSession:
+        return open_sql(self._repository, self._spark, self._ref)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the Spark session, such as `createDataFrame`."""

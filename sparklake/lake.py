@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from sparklake.errors import (
     MissingDependencyError,
     RepositoryNotFoundError,
 )
-from sparklake.extras import missing_extras
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.guards import RepositorySettings
@@ -137,7 +136,6 @@ class Lake:
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings
-        self._sql: SqlSession | None = None
         self._ref_store = ref_store
         self._runners = runners
         self._committer = committer
@@ -191,12 +189,13 @@ class Lake:
         Examples:
             >>> rows = lake.sql("SHOW BRANCHES IN lakefs.lake")
         """
-        with missing_extras():
-            from sparklake.sql.session import SqlSession
-
-        if self._sql is None:
-            self._sql = SqlSession(self.repository, self._runners.session)
         return self._sql.run_to_df(text, args)
+
+    @cached_property
+    def _sql(self) -> SqlSession:
+        from sparklake.dataframes import open_sql
+
+        return open_sql(self.repository, self._runners.session)
 
     def session(self, ref: str) -> LakeSession:
         """Return the Spark session bound to a ref such as `lakefs://lake/dev`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from sparklake.dataframes import WriterChain, is_lake_path
+from sparklake.dataframes import WriterChain, checks_schema, is_lake_path
 from sparklake.errors import InvalidInputError
 from sparklake.uri import object_uri
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sparklake.repository import Repository
 
-_CHECKPOINT, _EVERY, _CHECK = "checkpointlocation", "commitevery", "schemacheck"
+_CHECKPOINT, _EVERY = "checkpointlocation", "commitevery"
 
 
 class LakeStreamWriter(WriterChain):
@@ -67,7 +67,7 @@ class LakeStreamWriter(WriterChain):
         self._mode = outputMode or self._mode
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        path = self._options.pop("path", None) if path is None else path
+        path = self._path(path)
         if path is not None and is_lake_path(path):
             return self._start(path)
         return self._plain().start(path)
@@ -86,9 +86,7 @@ class LakeStreamWriter(WriterChain):
         return writer.trigger(**self._trigger) if self._trigger else writer
 
     def _start(self, path: str) -> StreamingQuery:
-        # Spark's names of options have no case.
-        own = {name.lower(): value for name, value in self._options.items()}
-        names = {_CHECKPOINT, _EVERY, _CHECK}
+        own, options = self._split_options(_CHECKPOINT, _EVERY, "schemacheck")
         if _CHECKPOINT not in own:
             raise InvalidInputError(
                 f"a stream to {path!r} needs the option checkpointLocation: a folder outside of "
@@ -108,7 +106,7 @@ class LakeStreamWriter(WriterChain):
                 trigger=self._trigger,
                 every=int(own.get(_EVERY, 1)),
                 query_name=self._name,
-                schema_check=str(own.get(_CHECK, True)).lower() != "false",
-                **{name: each for name, each in self._options.items() if name.lower() not in names},
+                schema_check=checks_schema(own),
+                **options,
             )
         )

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from sqlglot import Token, TokenType
 
 from sparklake.errors import InvalidInputError
-from sparklake.sql.statements import Place, quoted
+from sparklake.sql.statements import quoted
 from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
+from sparklake.uri import RefUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def _usage(form: Form) -> str:
     return " ".join([*form.words, *condition, *[ref] * form.refs, *syntax])
 
 
-def repository_of(statement: OwnStatement, place: Place | None) -> str:
+def repository_of(statement: OwnStatement, place: RefUri | None) -> str:
     """Return a statement's repository. Raises InvalidInputError if none is in use."""
     repository = statement.repository or (place and place.repository)
     if not repository:

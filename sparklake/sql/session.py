@@ -14,7 +14,6 @@ from sparklake.sql.own import OwnStatement, is_use, parse_own, repository_of
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
     Action,
-    Place,
     Query,
     Statement,
     TableName,
@@ -52,12 +51,12 @@ class SqlSession:
     ) -> None:
         self._open = open_repository
         self._spark = spark
-        self.place: Place | None = None
+        self.place: RefUri | None = None
 
     def use(self, uri: RefUri) -> None:
         """Look up names of one part at this ref. Raises RefNotFoundError."""
         self._open(uri.repository).resolve(uri.ref)
-        self.place = Place(uri.repository, uri.ref)
+        self.place = uri
 
     def run_to_df(self, text: str, args: Arguments = None) -> DataFrame:
         """Run one statement, and return its result as a DataFrame."""

@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from sparklake.errors import InvalidInputError
 from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
+from sparklake.uri import RefUri
 
 # These read no table's rows and change none, so a name in use cannot be meant.
 _OF_THE_SESSION = ("SET", "RESET", "SHOW", "ADD", "LIST", "USE", "UNCACHE", "CLEAR")
@@ -26,14 +27,6 @@ _STATEMENTS = (*_EDITS, exp.Query, exp.Describe, exp.Cache, exp.Insert, exp.Crea
 def quoted(name: str) -> str:
     """Return a name as one quoted identifier. Every identifier of ours is made here."""
     return f"`{name.replace('`', '``')}`"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The repository and the ref of `USE`."""
-
-    repository: str
-    ref: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +107,7 @@ class Statement:
 
 
 def find_tables(
-    text: str, place: Place | None = None, is_view: Callable[[str], bool] = lambda _: False
+    text: str, place: RefUri | None = None, is_view: Callable[[str], bool] = lambda _: False
 ) -> Statement:
     """Find the lake tables of one statement.
 
@@ -184,7 +177,7 @@ def _changed(tree: exp.Expr) -> tuple[exp.Table | None, Action]:
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    place: Place | None
+    place: RefUri | None
     is_view: Callable[[str], bool]
 
     def find(self, table: exp.Table) -> Reference | None:
@@ -282,7 +275,7 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
 
 
 def _alter(
-    text: str, tokens: Sequence[Token], place: Place | None, is_view: Callable[[str], bool]
+    text: str, tokens: Sequence[Token], place: RefUri | None, is_view: Callable[[str], bool]
 ) -> Statement:
     """Find the table that ALTER TABLE or OPTIMIZE changes: sqlglot parses only some forms."""
     first = 1 if is_word(tokens[0], "OPTIMIZE") else 2

@@ -9,7 +9,7 @@ import pytest
 from sparklake.errors import InvalidInputError
 from sparklake.sql.own import FORMS, OwnStatement, parse_own, repository_of
 from sparklake.sql.session import _RUNS
-from sparklake.sql.statements import Place
+from sparklake.uri import RefUri
 
 PARSED: dict[str, dict[str, Any]] = {
     "USE lakefs.lake": {"verb": "USE", "repository": "lake"},
@@ -122,9 +122,9 @@ def test_every_statement_runs() -> None:
 def test_the_repository_is_that_of_the_statement_or_in_use() -> None:
     own = parse_own("SHOW TAGS IN lakefs.lake")
     assert own is not None
-    assert repository_of(own, Place("other", "main")) == "lake"
+    assert repository_of(own, RefUri("other", "main")) == "lake"
     short = parse_own("SHOW TAGS")
     assert short is not None
-    assert repository_of(short, Place("other", "main")) == "other"
+    assert repository_of(short, RefUri("other", "main")) == "other"
     with pytest.raises(InvalidInputError, match="needs a repository"):
         repository_of(short, None)

@@ -10,7 +10,6 @@ from sparklake.errors import InvalidInputError
 from sparklake.sql.own import parse_own
 from sparklake.sql.statements import (
     Action,
-    Place,
     Statement,
     TableName,
     created_table,
@@ -19,13 +18,14 @@ from sparklake.sql.statements import (
     quoted,
 )
 from sparklake.sql.tokens import split
+from sparklake.uri import RefUri
 from tests.sql.statements import SHAPES, plain_statements
 
 PLAIN = plain_statements()
-PLACE = Place("lake", "main")
+PLACE = RefUri("lake", "main")
 
 
-def rewritten(text: str, place: Place | None = None, views: tuple[str, ...] = ()) -> str:
+def rewritten(text: str, place: RefUri | None = None, views: tuple[str, ...] = ()) -> str:
     statement = find_tables(text, place, lambda name: name in views)
     return statement.rewritten(lambda name: f"<{name.ref}:{name.path}>", "TARGET")
 
