@@ -109,8 +109,8 @@ class OnceSettings:
 
 
 DEFAULT_ONCE = OnceSettings()
-_MOST_ONCE_DAYS = 36_500.0
-_MOST_ONCE_SECONDS = 1_000_000.0
+_MAX_ONCE_DAYS = 36_500.0
+_MAX_ONCE_SECONDS = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _once(from_file: FileSettings) -> OnceSettings:
     days = _number("SPARKLAKE_ONCE_DAYS", "days") or from_file.once_days or DEFAULT_ONCE.days
     wait = _number("SPARKLAKE_ONCE_WAIT_SECONDS", "seconds") or from_file.once_wait_seconds
     return OnceSettings(
-        min(days, _MOST_ONCE_DAYS), min(wait or DEFAULT_ONCE.wait_seconds, _MOST_ONCE_SECONDS)
+        min(days, _MAX_ONCE_DAYS), min(wait or DEFAULT_ONCE.wait_seconds, _MAX_ONCE_SECONDS)
     )
 
 

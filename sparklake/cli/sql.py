@@ -40,21 +40,21 @@ def sql(
     """
     # Lazy imports: --help needs no sqlglot.
     from sparklake.session import spark_session
-    from sparklake.sql.own import parse_own
+    from sparklake.sql.ref_statements import parse_ref_statement
     from sparklake.sql.session import SqlSession
     from sparklake.sql.tokens import split
 
     statements = split(_script(text, file))
     if not statements:
         raise InvalidInputError("there is no statement: pass it as an argument, or with --file")
-    own = [parse_own(each) is not None for each in statements]
-    invocation.uses_spark = not all(own)
+    on_refs = [parse_ref_statement(each) is not None for each in statements]
+    invocation.uses_spark = not all(on_refs)
     session = SqlSession(invocation.lake.repository, spark_session)
     if ref is not None:
         session.use(ref_uri(ref))
     for at, statement in enumerate(statements, start=1):
         line = " ".join(statement.split())
-        with nullcontext() if own[at - 1] else refused_by_spark(f"Spark cannot run {line!r}"):
+        with nullcontext() if on_refs[at - 1] else refused_by_spark(f"Spark cannot run {line!r}"):
             with invocation.out.working(line):
                 rows = list(islice(_documents(session.run(statement), limit + 1), limit + 1))
             if at == len(statements) or (rows and not invocation.out.is_json):

@@ -58,7 +58,7 @@ def earlier_generation(range_id: RangeId) -> RangeId:
 
 _SHORT = tuple(bytes([number]) for number in range(0x80))
 _LONGER = tuple(bytes([low | 0x80, high]) for high in range(0x80) for low in range(0x80))
-_MOST_BITS = 64
+_MAX_BITS = 64
 
 
 def varint(number: int) -> bytes:
@@ -90,7 +90,7 @@ def read_varint(data: Any, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at
         shift += 7
-        if shift > _MOST_BITS:
+        if shift > _MAX_BITS:
             raise IndexError
 
 

@@ -51,7 +51,7 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
 
 
 _COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
-_MOST_SIZE = (1 << 63) - 1
+_MAX_SIZE = (1 << 63) - 1
 _DECODED_AT_ONCE = 1024
 _FEW = 16  # Up to this many ranges, decoding one by one is faster than decoding columns.
 
@@ -189,7 +189,7 @@ def _range_info(record: Record) -> RangeInfo:
     if message.max_key != decoded.key:
         raise _no_range(decoded.key)
     # Whatever plans by impossible numbers would need endless memory.
-    if message.count not in _COUNTS or message.estimated_size > _MOST_SIZE:
+    if message.count not in _COUNTS or message.estimated_size > _MAX_SIZE:
         raise _no_range(decoded.key)
     return RangeInfo(
         id=range_id,

@@ -10,7 +10,7 @@ from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
 from sparklake.repository import Repository
 from sparklake.session import is_temporary_view
-from sparklake.sql.own import OwnStatement, is_use, parse_own, repository_of
+from sparklake.sql.ref_statements import RefStatement, is_use, parse_ref_statement, repository_of
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
     Action,
@@ -73,12 +73,12 @@ class SqlSession:
         self, text: str, args: Arguments = None
     ) -> DataFrame | SmallRows | Log | Differences[Any]:
         """Run one statement. Those on refs need no Spark."""
-        own = parse_own(text)
-        if own is None:
+        statement = parse_ref_statement(text)
+        if statement is None:
             return self._run_in_spark(text, args)
         if args:
-            raise InvalidInputError(f"{own.verb} has no parameter markers: write its values")
-        return self._run_own(own)
+            raise InvalidInputError(f"{statement.verb} has no parameter markers: write its values")
+        return self._run_on_refs(statement)
 
     # --- statements of Spark ----------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class SqlSession:
 
     # --- statements on refs -----------------------------------------------------------------------
 
-    def _run_own(self, statement: OwnStatement) -> SmallRows | Log | Differences[Any]:
+    def _run_on_refs(self, statement: RefStatement) -> SmallRows | Log | Differences[Any]:
         repository = self._open(repository_of(statement, self.place))
         return _RUNS[statement.verb](self, repository, statement)
 
@@ -216,39 +216,39 @@ class SqlSession:
             return self.place.ref
         return repository.info.default_branch
 
-    def _use(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _use(self, repository: Repository, statement: RefStatement) -> SmallRows:
         ref = statement.refs[0] if statement.refs else repository.info.default_branch
         self.use(RefUri(repository.name, ref))
         return SmallRows(
             "repository string, ref string", [{"repository": repository.name, "ref": ref}]
         )
 
-    def _create_branch(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _create_branch(self, repository: Repository, statement: RefStatement) -> SmallRows:
         source = statement.clauses.get("FROM") or self._current_ref(repository)
         branch = repository.create_branch(
             statement.refs[0], source, exist_ok=statement.has_condition
         )
         return branch_rows([branch.state])
 
-    def _drop_branch(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _drop_branch(self, repository: Repository, statement: RefStatement) -> SmallRows:
         name = statement.refs[0]
         states = [each for each in repository.branch_states(hidden=True) if each.name == name]
         repository.delete_branch(name, missing_ok=statement.has_condition)
         return branch_rows(states)
 
-    def _create_tag(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _create_tag(self, repository: Repository, statement: RefStatement) -> SmallRows:
         ref = statement.clauses.get("FROM") or self._current_ref(repository)
         tag = repository.create_tag(statement.refs[0], ref, exist_ok=statement.has_condition)
         return tag_rows([tag])
 
-    def _drop_tag(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _drop_tag(self, repository: Repository, statement: RefStatement) -> SmallRows:
         name = statement.refs[0]
         tags = [each for each in repository.tags() if each.name == name]
         with suppress(*([RefNotFoundError] if statement.has_condition else [])):
             repository.delete_tag(name)
         return tag_rows(tags)
 
-    def _commit(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _commit(self, repository: Repository, statement: RefStatement) -> SmallRows:
         name = self._ref(repository, statement)
         branch = repository.branch(name)
         commit = branch.commit(
@@ -258,7 +258,7 @@ class SqlSession:
         )
         return commit_rows(name, commit)
 
-    def _merge(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _merge(self, repository: Repository, statement: RefStatement) -> SmallRows:
         dest = statement.clauses["INTO"]
         commit = repository.merge(
             statement.refs[0],
@@ -269,24 +269,24 @@ class SqlSession:
         )
         return commit_rows(dest, commit)
 
-    def _show_branches(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _show_branches(self, repository: Repository, statement: RefStatement) -> SmallRows:
         return branch_rows(repository.branch_states())
 
-    def _show_tags(self, repository: Repository, statement: OwnStatement) -> SmallRows:
+    def _show_tags(self, repository: Repository, statement: RefStatement) -> SmallRows:
         return tag_rows(repository.tags())
 
-    def _show_commits(self, repository: Repository, statement: OwnStatement) -> Log:
+    def _show_commits(self, repository: Repository, statement: RefStatement) -> Log:
         limit = statement.clauses.get("LIMIT")
         return repository.log(self._ref(repository, statement), int(limit) if limit else None)
 
-    def _show_changes(self, repository: Repository, statement: OwnStatement) -> Differences[Any]:
+    def _show_changes(self, repository: Repository, statement: RefStatement) -> Differences[Any]:
         return repository.diff_uncommitted(self._ref(repository, statement))
 
-    def _diff(self, repository: Repository, statement: OwnStatement) -> Differences[Any]:
+    def _diff(self, repository: Repository, statement: RefStatement) -> Differences[Any]:
         left, right = statement.refs
         return repository.diff(left, right)
 
-    def _ref(self, repository: Repository, statement: OwnStatement) -> str:
+    def _ref(self, repository: Repository, statement: RefStatement) -> str:
         return statement.refs[0] if statement.refs else self._current_ref(repository)
 
 

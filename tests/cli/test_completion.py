@@ -160,7 +160,7 @@ def test_options_complete_parts_of_the_uri(
 def test_a_long_folder_shows_its_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], filled: Scene
 ) -> None:
-    monkeypatch.setattr(names, "_MOST_PATHS", 2)
+    monkeypatch.setattr(names, "_MAX_PATHS", 2)
     assert answer(monkeypatch, capsys, f"ls {filled.uri('main', 'r')}") == [
         filled.uri("main", "raw/"),
         filled.uri("main", "read me.txt"),

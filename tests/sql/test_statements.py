@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError
-from sparklake.sql.own import parse_own
+from sparklake.sql.ref_statements import parse_ref_statement
 from sparklake.sql.statements import (
     Action,
     Statement,
@@ -37,7 +37,7 @@ def test_there_are_300_statements() -> None:
 @pytest.mark.parametrize("text", PLAIN)
 def test_statements_without_lake_tables_are_unchanged(text: str) -> None:
     assert rewritten(text) == text
-    assert parse_own(text) is None
+    assert parse_ref_statement(text) is None
 
 
 names = st.builds(

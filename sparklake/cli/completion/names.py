@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sparklake.lake import Lake
     from sparklake.repository import Repository
 
-_MOST_PATHS = 200
+_MAX_PATHS = 200
 """The maximum number of paths shown. A folder may have millions."""
 
 _MORE = "..."
@@ -138,7 +138,7 @@ def _refs(repository: Repository, part: str, incomplete: str) -> Iterator[Candid
 
 def _paths(repository: Repository, ref: str, incomplete: str) -> Iterator[Candidate]:
     entries = repository.folder(ref, incomplete)
-    for each in islice(entries, _MOST_PATHS):
+    for each in islice(entries, _MAX_PATHS):
         yield Candidate(each.path)
     if next(entries, None) is not None:
-        yield Candidate(incomplete + _MORE, f"more than {_MOST_PATHS}")
+        yield Candidate(incomplete + _MORE, f"more than {_MAX_PATHS}")

@@ -284,7 +284,7 @@ def _last_keys(unit: Unit) -> list[bytes]:
     return [unit.last_key] if isinstance(unit, EncodedRecords) else unit.last_keys
 
 
-_MOST_BETWEEN = 4
+_MAX_BETWEEN = 4
 
 
 def near(leaves: Positions) -> Positions:
@@ -295,7 +295,7 @@ def near(leaves: Positions) -> Positions:
     if len(leaves) < 2 or not kernel_choice.is_compiled():
         return leaves
     between = np.diff(leaves) - 1
-    counts = np.append(np.where(between <= _MOST_BETWEEN, between, 0), 0) + 1
+    counts = np.append(np.where(between <= _MAX_BETWEEN, between, 0), 0) + 1
     return rows_between(leaves, counts)
 
 

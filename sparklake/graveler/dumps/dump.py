@@ -401,7 +401,7 @@ def _graph_problems(
     return [InvalidDumpError(problem)]
 
 
-_MOST_SHOWN = 100
+_MAX_SHOWN = 100
 
 
 def raise_all(problems: Sequence[SparklakeError]) -> None:
@@ -418,7 +418,7 @@ def raise_all(problems: Sequence[SparklakeError]) -> None:
 def problem_text(problems: Sequence[SparklakeError]) -> str:
     if len(problems) == 1:
         return str(problems[0])
-    more = len(problems) - _MOST_SHOWN
-    listed = [f"({number}) {each}" for number, each in enumerate(problems[:_MOST_SHOWN], 1)]
+    more = len(problems) - _MAX_SHOWN
+    listed = [f"({number}) {each}" for number, each in enumerate(problems[:_MAX_SHOWN], 1)]
     tail = f"; and {more:,} more" if more > 0 else ""
     return f"{len(problems):,} problems: {'; '.join(listed)}{tail}"

@@ -20,7 +20,7 @@ from sparklake.graveler.ranges import Ranges
 MOST_KEYS = 1000  # The most changed keys that a summary lists by name.
 
 MOST_INTERVALS = 32
-_MOST_WINDOWS = 4096
+_MAX_WINDOWS = 4096
 _VERSION = 1
 _HASH_BYTES = 8
 
@@ -107,7 +107,7 @@ def summary_between(before: Ranges, after: Ranges, changed: KnownKeys | None) ->
             name_hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS))
         )
     covered = covering(changed.within)
-    windows = changed_intervals(before, after, _MOST_WINDOWS)
+    windows = changed_intervals(before, after, _MAX_WINDOWS)
     others = [each for each in windows if not covered.holds(each)]
     return ChangeSummary(names_hashed(changed.keys), tuple(joined_evenly(others, MOST_INTERVALS)))
 

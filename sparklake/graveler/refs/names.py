@@ -26,7 +26,7 @@ _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
 _REF = re.compile(r"(?P<base>[^~^@$]+)(?P<modifiers>(?:[~^][0-9]*|[@$])*)")
 _STEP = re.compile(r"([~^])([0-9]*)")
 _MAX_STEP_DIGITS = 9
-_MOST_COMPARED = 10_000
+_MAX_COMPARED = 10_000
 
 
 class StepKind(str, Enum):
@@ -107,7 +107,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     # Lazy import: only errors need it.
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(islice(names, _MOST_COMPARED)), n=1)
+    near = get_close_matches(name, list(islice(names, _MAX_COMPARED)), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

@@ -46,7 +46,7 @@ _SECRET = re.compile(r"[?&]sig=|://[^/@]*:[^/@]*@")
 
 # Azure stores '\' as '/', and clients drop dots at the end of a part.
 _UNUSABLE = re.compile(r"\\|\.(?:/|$)")
-_MOST_KEY_CHARACTERS = 1024
+_MAX_KEY_CHARACTERS = 1024
 
 _FORMS = (
     "https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX or "
@@ -92,10 +92,10 @@ class AzureContainer:
         return AzureStore(self.name, account_name=self.account, endpoint=self.endpoint, **options)
 
     def check_key(self, key: str) -> None:
-        if _UNUSABLE.search(key) or len(key) > _MOST_KEY_CHARACTERS:
+        if _UNUSABLE.search(key) or len(key) > _MAX_KEY_CHARACTERS:
             raise InvalidKeyError(
                 f"The object key {key!r} cannot be stored in Azure: it has a '\\', a part that "
-                f"ends with '.', or more than {_MOST_KEY_CHARACTERS} characters; rename the object."
+                f"ends with '.', or more than {_MAX_KEY_CHARACTERS} characters; rename the object."
             )
 
     def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:

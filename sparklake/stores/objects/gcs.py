@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
 _UNUSABLE = re.compile("[\r\n]|^\\.well-known/acme-challenge/")
-_MOST_KEY_BYTES = 1024
+_MAX_KEY_BYTES = 1024
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _ENVIRONMENT = ("GOOGLE_", "GCE_", "CLOUDSDK_", _EMULATOR := "STORAGE_EMULATOR_HOST")
 
@@ -60,10 +60,10 @@ class GoogleBucket:
         return GCSStore(self.name, base_url=self.endpoint, **options)
 
     def check_key(self, key: str) -> None:
-        if _UNUSABLE.search(key) or len(key.encode()) > _MOST_KEY_BYTES:
+        if _UNUSABLE.search(key) or len(key.encode()) > _MAX_KEY_BYTES:
             raise InvalidKeyError(
                 f"The object key {key!r} cannot be stored in Google Cloud Storage: it has a line "
-                f"end, or more than {_MOST_KEY_BYTES} bytes; rename the object."
+                f"end, or more than {_MAX_KEY_BYTES} bytes; rename the object."
             )
 
     def entries(self, client: Any, prefix: str, *, level: bool) -> Iterator[Entry]:

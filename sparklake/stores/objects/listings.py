@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sparklake.stores.objects.local.columns import FileColumns
 
 _PARTS_WANTED = 128
-_MOST_LEVELS = 256
-_MOST_ENTRIES = 100_000
+_MAX_LEVELS = 256
+_MAX_ENTRIES = 100_000
 """The number of names read from one level. A level with more names is not split."""
 
 
@@ -49,7 +49,7 @@ def split_listing(
     A folder ends in '/'. The order of a listing does not matter, and no object is kept in memory.
     """
     waiting, parts = deque([start]), list[ListingPart]()
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         if not waiting or len(waiting) + len(parts) >= wanted:
             break
         prefix = waiting.popleft()
@@ -68,7 +68,7 @@ def _read_level(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | Non
     """Return a level's folders and whether it has objects, or None if it is not split."""
     folders, has_objects, count = [], False, 0
     for count, each in enumerate(scan_level(store, prefix), start=1):
-        if count > _MOST_ENTRIES:
+        if count > _MAX_ENTRIES:
             return None
         if isinstance(each, StoredFolder):
             folders.append(each.key)

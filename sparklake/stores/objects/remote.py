@@ -74,7 +74,7 @@ _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|ContainerBeingDeleted|ResourceNotFound")
 _TAKEN = "BlobAlreadyExists"
 _SILENCE = ("kind: Timeout,", "kind: Connect,")
-_CUT = "UnexpectedEof"
+_TRUNCATED = "UnexpectedEof"
 # Azurite answers without an error to a range that starts at the end.
 _BEYOND = "StartTooLarge"
 
@@ -322,10 +322,10 @@ class RemoteStore(BucketStore):
         return True
 
     def _call(self, key: str, call: Callable[[str], _T]) -> _T:
-        """Call obstore for a key; repeat after failures that may pass."""
+        """Call obstore for a key; retry after transient failures."""
         check_key(key)
         with remote_errors(self.bucket, self._address(key)):
-            return _repeated(lambda: in_time(self.bucket, partial(call, self.root + key)))
+            return _retried(lambda: in_time(self.bucket, partial(call, self.root + key)))
 
 
 # --- clients and calls ----------------------------------------------------------------------------
@@ -374,22 +374,22 @@ class _Attempts:
         self._number = 0
 
     def are_over(self, error: Exception) -> bool:
-        """Pause after a failure that may pass; return True after any other, or the last one."""
+        """Pause after a transient failure; return True after any other, or the last one."""
         silent = any(each in str(error) for each in _SILENCE)
         most = _SILENT_ATTEMPTS - 1 if silent else len(PAUSES)
-        if self._number >= min(most, len(PAUSES)) or not _may_pass(error):
+        if self._number >= min(most, len(PAUSES)) or not _is_transient(error):
             return True
         time.sleep(PAUSES[self._number] * (0.5 + random() / 2))  # noqa: S311
         self._number += 1
         return False
 
 
-def _repeated(call: Callable[[], _T]) -> _T:
+def _retried(call: Callable[[], _T]) -> _T:
     attempts = _Attempts()
     while True:
         try:
             return call()
-        except (BaseError, _CutError, _ConflictError) as error:
+        except (BaseError, _TruncatedError, _ConflictError) as error:
             if attempts.are_over(error):
                 raise
 
@@ -426,7 +426,7 @@ def listed_entries(
     """
     folder = prefix.rpartition("/")[0]
     if level or not folder:
-        top = _repeated(lambda: obstore.list_with_delimiter(client, folder))
+        top = _retried(lambda: obstore.list_with_delimiter(client, folder))
         # A folder whose name is empty has the path of its parent.
         if folder in top["common_prefixes"]:
             raise ValueError
@@ -471,7 +471,7 @@ def _pages(client: Any, folder: str) -> Iterator[Sequence[Any]]:
 
 def _is_empty(client: Any, path: str, is_directory: Callable[[Any], bool]) -> bool:
     try:
-        answer = _repeated(lambda: obstore.get(client, path, options={"head": True}))
+        answer = _retried(lambda: obstore.get(client, path, options={"head": True}))
     except FileNotFoundError:
         return False
     return answer.meta["size"] == 0 and not is_directory(answer.attributes)
@@ -490,8 +490,8 @@ def stored(key: str, facts: Mapping[str, Any]) -> StoredObject:
 # --- answers and errors ---------------------------------------------------------------------------
 
 
-class _CutError(Exception):
-    """A body that ended early."""
+class _TruncatedError(Exception):
+    """A truncated body."""
 
 
 class _ConflictError(Exception):
@@ -511,7 +511,7 @@ def _whole(answer: Any) -> bytes:
 def _check_length(answer: Any, size: int) -> None:
     start, stop = answer.range
     if size != stop - start:
-        raise _CutError
+        raise _TruncatedError
 
 
 def _status(error: Exception) -> int:
@@ -519,8 +519,8 @@ def _status(error: Exception) -> int:
     return int(match[1]) if match else 0
 
 
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, _CutError | _ConflictError):
+def _is_transient(error: Exception) -> bool:
+    if isinstance(error, _TruncatedError | _ConflictError):
         return True
     status = _status(error)
     if status:
@@ -538,7 +538,7 @@ def remote_errors(bucket: Bucket, address: str) -> Iterator[None]:
         yield
     except SparklakeError:
         raise
-    except (BaseError, FileNotFoundError, ValueError, _CutError, _ConflictError) as error:
+    except (BaseError, FileNotFoundError, ValueError, _TruncatedError, _ConflictError) as error:
         raise _converted(error, bucket, address) from None
 
 
@@ -566,7 +566,7 @@ def _converted(error: Exception, bucket: Bucket, address: str) -> Exception:
         )
     if status == 416 or _BEYOND in text:
         return _BeyondEndError(f"The range is beyond the end of {address}.")
-    if isinstance(error, _CutError) or _CUT in text:
+    if isinstance(error, _TruncatedError) or _TRUNCATED in text:
         return CorruptFileError(
             f"The body of {address} ends before its announced length at every attempt: it is "
             "damaged in the bucket or in transit. Check proxies between this machine and the "

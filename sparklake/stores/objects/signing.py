@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ports import ObjectStore
 
-_MOST = timedelta(days=7)
+_MAX_LIFETIME = timedelta(days=7)
 """The limit of S3, of Google, and of Azure's keys for identities."""
 
 
@@ -26,7 +26,7 @@ def signed_url(store: ObjectStore, key: str, lifetime: timedelta) -> str:
     Raises:
         InvalidInputError: The store has no URLs, or the lifetime is not within 1 second and 7 days.
     """
-    if not timedelta(seconds=1) <= lifetime <= _MOST:
+    if not timedelta(seconds=1) <= lifetime <= _MAX_LIFETIME:
         raise InvalidInputError(
             f"a presigned URL cannot expire after {lifetime}: choose 1 second to 7 days"
         )

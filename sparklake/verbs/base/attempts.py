@@ -19,7 +19,7 @@ from sparklake.verbs.base.read import have_equal_records
 
 _T = TypeVar("_T")
 
-_MOST_PIECES = 10_000
+_MAX_PIECES = 10_000
 """The maximum number of pieces of a plan that are searched for changes."""
 
 
@@ -56,7 +56,7 @@ class Attempts:
         reuses = self.has_lost
         self._made = ExecutedPlan(plan, tree.ranges)
         self.context.trees.keep(tree)
-        if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
+        if outcome.changed.keys is not None and len(self._ran.pieces) <= _MAX_PIECES:
             # What was taken over from an earlier attempt is no part of it.
             within = [piece.interval for piece in self._ran.stretches]
             known_keys = KnownKeys(frozenset(outcome.changed.keys), within)

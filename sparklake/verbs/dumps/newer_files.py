@@ -19,7 +19,7 @@ from sparklake.graveler.times import SECOND, text_of_second
 from sparklake.verbs.base.context import now
 from sparklake.verbs.dumps.verify_trees import EndOfFile, VerifiedTrees, in_threads
 
-_MOST_READ = 1_000
+_MAX_READ = 1_000
 _DAY = 24 * 60 * 60
 
 _REMEDY = (
@@ -52,7 +52,7 @@ def newer_problems(
     expected = own | trees.in_use
     tree_files = (each for each in trees.files.values() if is_commit_id(_id_of(each)))
     others = (each for each in tree_files if each.key not in expected)
-    youngest = nlargest(_MOST_READ, others, key=lambda each: each.mtime)
+    youngest = nlargest(_MAX_READ, others, key=lambda each: each.mtime)
     named_until = max(
         (trees.files[each].mtime for each in expected & trees.files.keys()), default=0
     )

@@ -36,7 +36,7 @@ from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.staging import StagedLayers
 
-_MOST_AHEAD = 64
+_MAX_AHEAD = 64
 """The maximum number of ranges read together. It starts with one and doubles."""
 
 
@@ -187,7 +187,7 @@ class _RangeReader:
             group = next(read_together(islice(self._needed(info), self._together)))
             opened = self._opened.get_many(group)
             self._read = {each.id: one.block for each, one in zip(group, opened, strict=True)}
-            self._together = min(2 * self._together, _MOST_AHEAD)
+            self._together = min(2 * self._together, _MAX_AHEAD)
         return self._read[info.id]
 
     def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:

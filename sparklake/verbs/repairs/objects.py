@@ -19,7 +19,7 @@ from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.repairs.trees import TreeSources
 
-_MOST_CANDIDATES = 1000
+_MAX_CANDIDATES = 1000
 """The maximum number of objects of equal size that are read for one lost object."""
 
 Content = tuple[str, int]
@@ -46,7 +46,7 @@ def equal_objects(
             candidates.setdefault((row["checksum"], row["size"]), {})[row["address"]] = None
     for content, address in _stored_candidates(sources.store, findings):
         addresses = candidates.setdefault(content, {})
-        if len(addresses) < _MOST_CANDIDATES:
+        if len(addresses) < _MAX_CANDIDATES:
             addresses[address] = None
     return {content: list(addresses) for content, addresses in candidates.items()}
 

@@ -28,7 +28,7 @@ from sparklake.verbs.repairs.trees import TreeSources
 _RECORD = "repair.json"
 """The file of a finished repair."""
 
-_MOST_ROUNDS = 5
+_MAX_ROUNDS = 5
 """The maximum number of checks. A repaired range may reveal lost objects."""
 
 
@@ -117,7 +117,7 @@ def _run(
 ) -> tuple[list[RepairResult], CheckReport]:
     results: dict[tuple[str, str], RepairResult] = {}
     report = check(context, CheckOptions(options.level))
-    for number in range(_MOST_ROUNDS):
+    for number in range(_MAX_ROUNDS):
         sources = _sources(context, copies)
         work = Repair(context, sources, f"{REPAIRS_FOLDER}{repair_id}/replaced-{number}")
         steps = plan_steps(context, sources, _faults(report))

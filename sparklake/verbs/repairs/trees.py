@@ -24,11 +24,11 @@ from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
 
-_MOST_GUESSES = 1 << 16
+_MAX_GUESSES = 1 << 16
 """The maximum number of contents that are compared with an id."""
 
-_MOST_ORPHANS = 16
-_MOST_NEAR = 12
+_MAX_ORPHANS = 16
+_MAX_NEAR = 12
 """The number of trees that a lost metarange is assembled from."""
 
 
@@ -139,7 +139,7 @@ class TreeSources:
     def rebuilt_tree(self, tree: MetaRangeId) -> bytes | None:
         """Rebuild a metarange from ranges of other trees and from orphaned ranges."""
         sources: list[Sequence[RangeInfo]] = []
-        for near in islice(self.near([tree]), _MOST_NEAR):
+        for near in islice(self.near([tree]), _MAX_NEAR):
             ranges = self.trees[near]
             if not sources:
                 sources += [_overlaid(ranges, [each]) for each in self._orphans]
@@ -161,7 +161,7 @@ class TreeSources:
                     block = range_files.read_range_file(self.store.get(each.key), table_id)
                     if not range_problem(block):
                         orphans.append(range_files.make_range(block)[0])
-        return orphans[:_MOST_ORPHANS]
+        return orphans[:_MAX_ORPHANS]
 
 
 def _facts(info: RangeInfo) -> tuple[object, ...]:
@@ -200,7 +200,7 @@ def _range_with_id(
         choices.append([*options[key].values()])
         if key in lacking and key not in (info.min_key, info.max_key):
             choices[-1].append(None)
-    if prod(map(len, choices)) > _MOST_GUESSES:
+    if prod(map(len, choices)) > _MAX_GUESSES:
         return None
     for guess in product(*choices):
         records = [each for each in guess if each is not None]
@@ -216,7 +216,7 @@ def _ranges_with_id(
 ) -> Sequence[RangeInfo] | None:
     """Assemble a tree from parts of several trees, by its id."""
     choices = [list(each) for each in _segments(sources)]
-    if prod(map(len, choices)) > _MOST_GUESSES:
+    if prod(map(len, choices)) > _MAX_GUESSES:
         return None
     hashed = [[record_ids(ranges).tobytes() for ranges in parts] for parts in choices]
     for guess in product(*(range(len(parts)) for parts in choices)):

@@ -424,7 +424,7 @@ def test_columns_have_what_a_scan_has(
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local_columns, "_MOST_ROWS", batch)
+    monkeypatch.setattr(local_columns, "_MAX_ROWS", batch)
     for number in range(3):
         store.put_if_absent(f"a/{number}", b"x" * number)
         store.put_if_absent(f"a/b/{number}", b"y")

@@ -475,7 +475,7 @@ def test_parts_together_are_the_source(folder: Path, wanted: int) -> None:
 
 
 def test_a_large_level_is_not_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklake.stores.objects.listings._MOST_ENTRIES", 20)
+    monkeypatch.setattr("sparklake.stores.objects.listings._MAX_ENTRIES", 20)
     parts = split_listing(open_store(str(place_of(folder, NAMES))), 1000)
     assert ListingPart("flat/") in parts
     assert ListingPart("many/") in parts

@@ -18,7 +18,7 @@ from sparklake.graveler import kernels
 from sparklake.stores.objects.local import files as local_files
 from sparklake.uri import is_utf8
 
-_MOST_ROWS = 16_384
+_MAX_ROWS = 16_384
 _INT64 = np.iinfo(np.int64)
 
 
@@ -81,7 +81,7 @@ def scan_columns(
 
 def _compiled_files(place: Path, start: str, others: list[str]) -> Iterator[FileColumns]:
     folder = kernels.open_folder(place, start, local_files.TEMPORARY)
-    return starmap(FileColumns, kernels.read_folder(folder, _MOST_ROWS, others))
+    return starmap(FileColumns, kernels.read_folder(folder, _MAX_ROWS, others))
 
 
 @kernels.defines(_compiled_files)
@@ -103,7 +103,7 @@ def _plain_files(place: Path, start: str, others: list[str]) -> Iterator[FileCol
             except local_files.NO_FILE_ERRORS:
                 continue  # It was deleted concurrently.
             rows.append((start + entry.name, status.st_size, status.st_mtime_ns))
-            if len(rows) >= _MOST_ROWS:
+            if len(rows) >= _MAX_ROWS:
                 yield file_columns(rows)
                 rows = []
     yield file_columns(rows)

@@ -18,8 +18,8 @@ from sparklake.stores.objects.destinations import CHUNK_BYTES, ExpectedObject
 from sparklake.stores.objects.local import files
 from sparklake.stores.objects.local.store import LocalStore
 
-_MOST_NAME_BYTES = 255
-_MOST_PATH_BYTES = 4095
+_MAX_NAME_BYTES = 255
+_MAX_PATH_BYTES = 4095
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class LocalDestination:
             return "has an empty part, or '.'"
         if files.TEMPORARY in parts:
             return f"has the reserved part {files.TEMPORARY!r}"
-        if any(len(each.encode()) > _MOST_NAME_BYTES for each in parts):
-            return f"has a part of more than {_MOST_NAME_BYTES} bytes"
-        if len(os.fsencode(self.root / key)) > _MOST_PATH_BYTES:
-            return f"makes a path of more than {_MOST_PATH_BYTES} bytes"
+        if any(len(each.encode()) > _MAX_NAME_BYTES for each in parts):
+            return f"has a part of more than {_MAX_NAME_BYTES} bytes"
+        if len(os.fsencode(self.root / key)) > _MAX_PATH_BYTES:
+            return f"makes a path of more than {_MAX_PATH_BYTES} bytes"
         return ""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:

@@ -55,7 +55,7 @@ MAX_CONNECTIONS = 32
 
 # botocore retries until an answer starts. These errors occur within an answer or at its end.
 # urllib3's own, such as a failure of TLS, are not all converted there.
-CUT_SHORT = (IncompleteReadError, ResponseStreamingError, FlexibleChecksumError, HTTPError)
+TRUNCATED = (IncompleteReadError, ResponseStreamingError, FlexibleChecksumError, HTTPError)
 
 # Creating a client takes 0.2 s of CPU, so threads share one. There is a lock per process, because a
 # lock held during a fork would stay locked.

@@ -27,9 +27,9 @@ from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.objects.s3.client import s3_client, s3_errors
 from sparklake.stores.objects.s3.store import S3Store
 
-_MOST_KEY_BYTES = 1024
+_MAX_KEY_BYTES = 1024
 _PART_BYTES = 16 << 20
-_MOST_PARTS = 10_000
+_MAX_PARTS = 10_000
 
 COPY_BYTES = 5 << 30
 """The size above which the server copies in parts: S3 rejects larger copies."""
@@ -51,8 +51,8 @@ class S3Destination(BucketDestination):
             check_key(key)
         except InvalidKeyError:
             return "has a part '.' or '..'"
-        if len((self.store.root + key).encode()) > _MOST_KEY_BYTES:
-            return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
+        if len((self.store.root + key).encode()) > _MAX_KEY_BYTES:
+            return f"makes a key of more than {_MAX_KEY_BYTES} bytes"
         return ""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
@@ -67,7 +67,7 @@ class S3Destination(BucketDestination):
                 self._send(key, folder / "object", expected)
 
     def _send(self, key: str, path: Path, expected: ExpectedObject) -> None:
-        part = max(_PART_BYTES, -(-expected.size // _MOST_PARTS))
+        part = max(_PART_BYTES, -(-expected.size // _MAX_PARTS))
         config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
         kind = {"ContentType": expected.content_type} if expected.content_type else {}
         target = (self.store.bucket, self.store.root + key, kind)

@@ -22,7 +22,7 @@ from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
 from sparklake.stores.objects.s3.client import (
-    CUT_SHORT,
+    TRUNCATED,
     BotoCoreError,
     ClientError,
     error_code,
@@ -213,7 +213,7 @@ def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
     """Get an object; retry if the response is truncated or damaged."""
     for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
-        with closing(answer["Body"]), suppress(*CUT_SHORT):
+        with closing(answer["Body"]), suppress(*TRUNCATED):
             return consume(answer)
         _LOG.warning(
             "s3://%s/%s was received damaged or incomplete: reading it again, after attempt %d",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparklake.errors import InvalidInputError
-from sparklake.sql.own import FORMS, OwnStatement, parse_own, repository_of
+from sparklake.sql.ref_statements import FORMS, RefStatement, parse_ref_statement, repository_of
 from sparklake.sql.session import _RUNS
 from sparklake.uri import RefUri
 
@@ -65,7 +65,7 @@ PARSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("text", "fields"), PARSED.items())
 def test_statements_are_parsed(text: str, fields: dict[str, Any]) -> None:
-    assert parse_own(text) == OwnStatement(**fields)
+    assert parse_ref_statement(text) == RefStatement(**fields)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_statements_are_parsed(text: str, fields: dict[str, Any]) -> None:
 )
 def test_malformed_statements_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
-        parse_own(text)
+        parse_ref_statement(text)
 
 
 def test_errors_contain_the_grammar() -> None:
     with pytest.raises(InvalidInputError) as error:
-        parse_own("COMMIT")
+        parse_ref_statement("COMMIT")
     form = (
         "COMMIT [IF NEEDED] [REF] [IN lakefs.REPOSITORY] MESSAGE 'TEXT' [META KEY = 'VALUE', ...]"
     )
@@ -120,10 +120,10 @@ def test_every_statement_runs() -> None:
 
 
 def test_the_repository_is_that_of_the_statement_or_in_use() -> None:
-    own = parse_own("SHOW TAGS IN lakefs.lake")
+    own = parse_ref_statement("SHOW TAGS IN lakefs.lake")
     assert own is not None
     assert repository_of(own, RefUri("other", "main")) == "lake"
-    short = parse_own("SHOW TAGS")
+    short = parse_ref_statement("SHOW TAGS")
     assert short is not None
     assert repository_of(short, RefUri("other", "main")) == "other"
     with pytest.raises(InvalidInputError, match="needs a repository"):

@@ -50,7 +50,7 @@ _OF_REFS = ("FROM", "INTO")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnStatement:
+class RefStatement:
     """A parsed statement. `verb` is its words, such as "CREATE BRANCH".
 
     `clauses` has the ref, text or number of each clause by its word.
@@ -64,7 +64,7 @@ class OwnStatement:
     has_condition: bool = False
 
 
-def parse_own(text: str) -> OwnStatement | None:
+def parse_ref_statement(text: str) -> RefStatement | None:
     """Parse a statement on refs, or return None for Spark's.
 
     Raises:
@@ -91,13 +91,13 @@ class _Parser:
         self._rest = list(tokens[len(form.words) :])
         self._repository: str | None = None
 
-    def parse_use(self) -> OwnStatement:
+    def parse_use(self) -> RefStatement:
         parts = self._name()
         if len(parts) not in (2, 3) or self._rest:
             raise self._error(f"USE {CATALOG}.REPOSITORY or USE {CATALOG}.REPOSITORY.REF")
-        return OwnStatement("USE", parts[1], parts[2:])
+        return RefStatement("USE", parts[1], parts[2:])
 
-    def parse(self) -> OwnStatement:
+    def parse(self) -> RefStatement:
         form = self._form
         has_condition = bool(form.condition) and self._skip(*form.condition)
         is_left_out = not self._rest or is_word(self._rest[0], *form.clauses)
@@ -120,7 +120,7 @@ class _Parser:
         if remaining.intersection(form.required):
             raise self._error()
         verb = " ".join(form.words)
-        return OwnStatement(verb, self._repository, refs, clauses, metadata, has_condition)
+        return RefStatement(verb, self._repository, refs, clauses, metadata, has_condition)
 
     def _error(self, usage: str | None = None) -> InvalidInputError:
         near = f"near {self._rest[0].text!r}" if self._rest else "at its end"
@@ -208,7 +208,7 @@ def _usage(form: Form) -> str:
     return " ".join([*form.words, *condition, *[ref] * form.refs, *syntax])
 
 
-def repository_of(statement: OwnStatement, place: RefUri | None) -> str:
+def repository_of(statement: RefStatement, place: RefUri | None) -> str:
     """Return a statement's repository. Raises InvalidInputError if none is in use."""
     repository = statement.repository or (place and place.repository)
     if not repository:
