@@ -341,16 +341,13 @@ def inserted_query(statement: Statement) -> Query:
     columns = None
     if isinstance(tree.this, exp.Schema):
         columns = [each.name for each in tree.this.expressions]
-        tail = tail[_closing(tail) + 1 :]
+        end = next(at for at, each in enumerate(tail) if each.token_type is TokenType.R_PAREN)
+        tail = tail[end + 1 :]
     by_name = len(tail) > 1 and is_word(tail[0], "BY") and is_word(tail[1], "NAME")
     tail = tail[2:] if by_name else tail
     insert = next(each for each in tokens if is_word(each, "INSERT"))
     parts = [(0, insert.start), (tail[0].start, _end(statement))]
     return Query(parts, columns, by_name)
-
-
-def _closing(tokens: Sequence[Token]) -> int:
-    return next(at for at, each in enumerate(tokens) if each.token_type is TokenType.R_PAREN)
 
 
 def _end(statement: Statement) -> int:

@@ -210,11 +210,8 @@ class EpochWriter:
         place = f"{DATA_FOLDER}{run_prefix(once)}"
         batches = open_table(context, branch, self.write.path).objects.batches()
         # Addresses outlive keys, also of files that others committed.
-        return any(pc.any(_is_below(each, place)).as_py() for each in batches)
-
-
-def _is_below(batch: Any, place: str) -> Any:
-    return pc.match_substring(batch.column("address"), place)
+        masks = (pc.match_substring(each.column("address"), place) for each in batches)
+        return any(pc.any(each).as_py() for each in masks)
 
 
 def _is_committed(context: Context, branch: str, path: str, epoch: Epoch) -> bool:
