@@ -65,6 +65,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (13, "repository_not_found", ["gc", "rules", "show", "lakefs://nothing-here"]),
     (13, "repository_not_found", ["gc", "rules", "clear", "lakefs://nothing-here"]),
     (13, "ref_not_found", ["export", "R/nothing", "--to", "out"]),
+    (13, "ref_not_found", ["register", "R/nothing/t", "--from", "out", "--as", "c.d.t"]),
     (13, "repository_not_found", ["writes", "lakefs://nothing-here"]),
     (13, "not_found", ["abandon-write", "R", "nothing"]),
     (13, "not_found", ["purge", "show", "R", "nothing"]),
