@@ -252,6 +252,41 @@ def test_deletes_in_a_rewritten_file(base: Side, is_source: bool) -> None:
         unite(base, source, dest)
 
 
+@WITH_DELETES
+def test_rewrites_after_deletes_that_dest_lacks(base: Side) -> None:
+    """A cherry-pick repeats the last snapshot only."""
+    source, dest = start(base, "a")
+    source.commit(deletes(source, {"a": [1]}), operation="delete")
+    before = source.fork("s")
+    source.commit(data(source, "c"), ["a", "dv a"] if base.version > 2 else ["a"], "replace")
+    refused(source, dest, before, "after changes that dest lacks|never had")
+
+
+def test_dropped_deletes_of_files_that_only_source_rewrote(base: Side) -> None:
+    base.commit(data(base, "a"))
+    [(name, file)] = deletes(base, {"a": [1]}).items()
+    base.commit({name: file}, operation="delete")
+    source, dest = base.fork("s"), base.fork("d")
+    source.commit(data(source, "c"), ["a"], "replace")
+    before = source.fork("s")
+    source.commit(removed=[name], operation="replace")
+    refused(source, dest, before, "dropped their deletes, after changes that dest lacks")
+    assert live(unite(base, source, dest)[0]) == {"c": []}
+
+
+def test_undo_of_a_rewrite_without_the_deletes_before_it(base: Side) -> None:
+    base.commit(data(base, "a"))
+    [(name, file)] = deletes(base, {"a": [1]}).items()
+    base.commit({name: file}, operation="delete")
+    parent = base.fork("p")
+    base.commit(data(base, "c"), ["a"], "replace")
+    dest = base.fork("d")
+    dest.commit(data(dest, "d"))
+    assert live(unite(base, parent, dest)[0]) == {"a": [1], "d": []}
+    dest.commit(removed=[name], operation="replace")
+    refused(parent, dest, base, "files in which dest deleted, updated or restored rows")
+
+
 @ALL
 def test_one_file_removed_by_both(base: Side) -> None:
     source, dest = start(base, "a", "b")

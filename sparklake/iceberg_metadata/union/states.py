@@ -21,6 +21,8 @@ class FileStates:
     """The files that dest's commits added or removed, and in which they deleted rows.
 
     `touched` are the rows that commits only of dest deleted or restored, by data file.
+    `source_rows` are those of source's commits that dest lacks and that are not repeated, as before
+    a cherry-pick, and `source_losses` the data files that these commits removed.
     """
 
     dest: Table
@@ -28,6 +30,8 @@ class FileStates:
     vectors: dict[str, Entry | None] = field(default_factory=dict)
     """The current vector of each data file whose vector changed."""
     touched: dict[str, Positions] = field(default_factory=dict)
+    source_rows: dict[str, Positions] = field(default_factory=dict)
+    source_losses: set[str] = field(default_factory=set)
     last: dict[FileKey, IcebergCommit] = field(default_factory=dict)
     ours: set[FileKey] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
@@ -42,10 +46,15 @@ class FileStates:
             states.take(each.added, each.removed)
             states.last.update(dict.fromkeys((*each.added, *each.removed), each))
             if each.origin not in common:
-                for entry in (*each.added.values(), *each.removed.values()):
-                    if entry.file.content is Content.POSITION_DELETES:
-                        states.touch(dest.deleted_rows(entry))
+                states.touch(changed_rows(dest, each))
         return states
+
+    def lack(self, source: Table, commit: IcebergCommit) -> None:
+        """Note a commit of source that dest lacks."""
+        for key in commit.added:
+            self.live.setdefault(key, False)
+        _join(self.source_rows, changed_rows(source, commit))
+        self.source_losses.update(each.file.path for each in commit.data_removed)
 
     def take(self, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry]) -> None:
         self.live.update(dict.fromkeys(removed, False))
@@ -58,14 +67,13 @@ class FileStates:
         )
 
     def touch(self, rows: Mapping[str, Positions]) -> None:
-        for path, some in rows.items():
-            self.touched[path] = np.union1d(self.touched.get(path, positions()), some)
+        _join(self.touched, rows)
 
     def is_live(self, key: FileKey) -> bool:
         """Return whether a file from before the divergence is live."""
         return self.live.get(key, True)
 
-    def check(self, commit: IcebergCommit) -> None:
+    def check(self, source: Table, commit: IcebergCommit) -> None:
         """Reject a commit whose files do not fit dest's."""
         absent = [each.path for each in commit.removed if not self.is_live(each)]
         if absent:
@@ -73,6 +81,20 @@ class FileStates:
                 "source removed or rewrote files that dest removed, rewrote or never had", absent
             )
         self.check_untouched(commit.data_removed)
+        before = [
+            each.file.path for each in commit.data_removed if each.file.path in self.source_rows
+        ]
+        targets = {
+            path
+            for each in commit.removed.values()
+            if self.source_losses and each.file.content is Content.POSITION_DELETES
+            for path in source.deleted_rows(each)
+        }
+        if before or targets & self.source_losses:
+            raise UnmergeableTableError(
+                "source rewrote files, or dropped their deletes, after changes that dest lacks",
+                [*before, *(targets & self.source_losses)],
+            )
         twice = [key.path for key in commit.added if self.live.get(key)]
         if twice:
             raise UnmergeableTableError("both sides added the same files", twice)
@@ -116,6 +138,20 @@ class FileStates:
         overlaps = {path: some for path, some in overlaps.items() if some}
         if overlaps:
             raise OverlappingRowsError(overlaps)
+
+
+def changed_rows(table: Table, commit: IcebergCommit) -> Mapping[str, Positions]:
+    """Return the rows that a commit deleted or restored by delete files, by data file."""
+    rows: dict[str, Positions] = {}
+    for each in (*commit.added.values(), *commit.removed.values()):
+        if each.file.content is Content.POSITION_DELETES:
+            _join(rows, table.deleted_rows(each))
+    return rows
+
+
+def _join(rows: dict[str, Positions], more: Mapping[str, Positions]) -> None:
+    for path, some in more.items():
+        rows[path] = np.union1d(rows.get(path, positions()), some)
 
 
 def vector_target(entry: Entry) -> str:

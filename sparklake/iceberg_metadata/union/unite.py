@@ -91,9 +91,12 @@ def united(
     states = FileStates.of(dest, apart.dest, shared)
     replay = _Replay(source, dest, states, Continuation(dest, document, signature))
     numbers = {each.snapshot["snapshot-id"] for each in theirs}
+    in_dest = {each.origin for each in apart.dest}
     for each in apart.source:
         if each.snapshot["snapshot-id"] in numbers:
             replay.repeat(each)
+        elif each.origin not in in_dest:
+            states.lack(source, each)
         states.passed.add(each.origin)
     replay.result.finished()
     return UnitedTable(replay.result.files, replay.needed)
@@ -148,7 +151,7 @@ class _Replay:
     _rows: dict[FileKey, Positions] = field(default_factory=dict)
 
     def repeat(self, commit: IcebergCommit) -> None:
-        self.states.check(commit)
+        self.states.check(self.source, commit)
         summary = {name: commit.summary[name] for name in _CARRIED if name in commit.summary}
         summary[ORIGIN] = commit.origin
         if commit.undone:
@@ -275,8 +278,9 @@ def _undoing(
     restored = [each.path for each in removed if states.live.get(each)]
     if restored:
         raise UnmergeableTableError("files to restore are already restored", restored)
-    states.check_untouched(each for each in added.values() if each.file.content is Content.DATA)
-    for each in (*added.values(), *removed.values()):
+    every = (*added.values(), *removed.values())
+    states.check_untouched(each for each in every if each.file.content is Content.DATA)
+    for each in every:
         if each.file.content is Content.POSITION_DELETES:
             paths = base.deleted_rows(each).keys() - {key.path for key in (*added, *removed)}
             states.check_deletes({path: positions() for path in paths})
