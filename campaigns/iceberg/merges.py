@@ -1,6 +1,10 @@
-"""Random histories of two branches over one Iceberg table, written by pyiceberg and merged.
+"""Random histories of two branches over one Iceberg table, merged.
 
     python -m campaigns.iceberg.merges --rounds 300 --seed 1 --table figures.md
+
+pyiceberg writes them, or, where Iceberg's jar is installed (`make test-iceberg` does that), Spark:
+
+    python -m campaigns.iceberg.merges --rounds 300 --verbs "spark vectors"
 
 The rows must be those of a serial order of both sides' changes, or the merge is refused with its
 reason.
@@ -12,6 +16,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -26,12 +31,17 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from campaigns.iceberg.branch_tables import TABLE, BranchTable
-from sparklake import Branch, MergeConflictError
+from campaigns.iceberg.spark_tables import FORMATS, SparkTable
+from campaigns.tables.session import small_session
+from sparklake import Branch, Engine, Lake, MergeConflictError
+from sparklake.engine.choice import Runners
 from sparklake.testing.folders import memory_folder
-from sparklake.testing.lakes import memory_lake
+from sparklake.testing.lakes import TESTER, memory_lake
+from sparklake.testing.memory import MemoryRefStore
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
 
 MODULE = "campaigns.iceberg.merges"
 KINDS = ("plain", "partitions", "version 1", "folder", "settings")
@@ -95,6 +105,26 @@ class Change:
         else:
             table.overwrite(rows, overwrite_filter=predicate)
 
+    @property
+    def statements(self) -> Sequence[str]:
+        """The change in SQL."""
+        values = ", ".join(f"({at}L, '{part}', {value}L)" for at, part, value in self.added)
+        where = f"WHERE value BETWEEN {self.low} AND {self.high}"
+        insert = f"INSERT INTO {{0}} (id, part, value) VALUES {values}"
+        if self.kind == "append":
+            return [insert]
+        if self.kind == "replace":
+            return [f"DELETE FROM {{0}} WHERE part = '{self.part}'", insert]
+        if self.kind == "rewrite":
+            options = "options => map('rewrite-all', 'true')"
+            return [
+                f"CALL {{0.catalog}}.system.rewrite_data_files(table => '{{0}}', {options})",
+                "CALL {0.catalog}.system.rewrite_manifests(table => '{0}')",
+            ]
+        if self.kind == "delete":
+            return [f"DELETE FROM {{0}} {where}"]
+        return [f"UPDATE {{0}} SET value = value + 1000 {where}"]
+
 
 @dataclass(slots=True)
 class Side:
@@ -106,8 +136,11 @@ class Side:
     removed: set[Row] = field(default_factory=set)
     added: set[Row] = field(default_factory=set)
 
-    def step(self, table: BranchTable, change: Change) -> None:
-        table.commit(self.branch, change.write)
+    def step(self, table: BranchTable | SparkTable, change: Change) -> None:
+        if isinstance(table, SparkTable):
+            table.run(self.branch, change.statements)
+        else:
+            table.commit(self.branch, change.write)
         after = change.evaluate(self.rows)
         for row in self.rows - after:
             if row in self.added:
@@ -123,6 +156,7 @@ class Side:
 class Campaign:
     seed: int
     folder: Path
+    spark: SparkSession | None = None
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -141,10 +175,23 @@ class Round:
     folder: Path
     ids: int = 0
 
+    table: BranchTable | SparkTable = field(init=False)
+
     def run(self) -> str:
-        self.repo = memory_lake().create_repository("lake", str(self.folder / "namespace"))
+        namespace, spark = str(self.folder / "namespace"), self.campaign.spark
+        if spark is None:
+            self.repo = memory_lake().create_repository("lake", namespace)
+            self.table = self._python_table()
+        else:
+            lake = Lake(MemoryRefStore(), Runners(Engine.LOCAL, spark), TESTER)
+            self.repo = lake.create_repository("lake", namespace)
+            by_part = self.random.random() < 1 / 3
+            self.table = SparkTable(self.repo, spark, self.kind, by_part=by_part)
+        return self._histories()
+
+    def _python_table(self) -> BranchTable:
         spec = _BY_PART if self.kind == "partitions" else UNPARTITIONED_PARTITION_SPEC
-        self.table = BranchTable(
+        return BranchTable(
             self.repo,
             self.folder / "t",
             _SCHEMA,
@@ -152,6 +199,8 @@ class Round:
             version=1 if self.kind == "version 1" else 2,
             is_numbered=self.kind == "folder",
         )
+
+    def _histories(self) -> str:
         main = Side(self.repo.branch("main"), frozenset())
         for _ in range(self.random.randint(1, 4)):
             main.step(self.table, Change("append", added=self._new_rows()))
@@ -180,10 +229,12 @@ class Round:
         kinds = ["append", "append", "delete", "delete", "replace", "update"]
         if self.kind == "settings":
             kinds += ["column", "property"]
+        if self.kind in FORMATS:
+            kinds += ["rewrite"]
         kind = self.random.choice(kinds)
         if kind == "append":
             return Change(kind, added=self._new_rows())
-        if kind in ("column", "property"):
+        if kind in ("column", "property", "rewrite"):
             return Change(kind, self.random.randrange(3), -1)
         if kind == "replace":
             part = self.random.choice(_PARTS)
@@ -291,10 +342,13 @@ def _reason(text: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
-def campaign(options: Options, folder: Path) -> tuple[Figures, Campaign]:
+def campaign(
+    options: Options, folder: Path, spark: SparkSession | None = None
+) -> tuple[Figures, Campaign]:
     """Merge sides of random tables."""
-    state = Campaign(options.seed, folder)
-    kinds = [each for each in KINDS if not options.verbs or each in options.verbs]
+    state = Campaign(options.seed, folder, spark)
+    every = KINDS if spark is None else tuple(FORMATS)
+    kinds = [each for each in every if not options.verbs or each in options.verbs]
     rounds = (f"{kinds[at % len(kinds)]}:{at // len(kinds)}" for at in range(options.rounds))
     return run_rounds(MODULE, options, rounds, state.run), state
 
@@ -302,8 +356,10 @@ def campaign(options: Options, folder: Path) -> tuple[Figures, Campaign]:
 def main() -> None:
     """Run a campaign, and print its figures."""
     options = parse_options("Merge random histories of an Iceberg table.", 300)
-    with memory_folder() as folder:
-        figures, state = campaign(options, folder)
+    with memory_folder() as folder, ExitStack() as stack:
+        is_spark = not FORMATS.keys().isdisjoint(options.verbs)
+        spark = stack.enter_context(small_session(folder)) if is_spark else None
+        figures, state = campaign(options, folder, spark)
     try:
         report("Merges of Iceberg tables", options, figures, f"python -m {MODULE}")
     finally:
