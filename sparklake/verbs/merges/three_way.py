@@ -199,7 +199,7 @@ def check_staged_changes(
         if both.id == after.id and not both.labels:
             return
     raise errors.DirtyBranchError(
-        f"{state.name!r} has uncommitted changes to paths or Delta tables that the merge changes, "
+        f"{state.name!r} has uncommitted changes to paths or tables that the merge changes, "
         f"too{met}: commit or drop them before you merge into it"
     )
 
