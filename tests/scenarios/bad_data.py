@@ -27,6 +27,7 @@ DATA: list[Case] = [
                 lambda lab: lab.repo.diff_table("main", "nope", "d", ["id"]),
                 lambda lab: lab.repo.export("nope", str(lab.folder / "out")),
                 lambda lab: lab.repo.manifest("nope", str(lab.folder / "out")),
+                lambda lab: lab.repo.register("nope", "t", str(lab.folder / "out"), "c.d.t"),
                 lambda lab: lab.repo.at_time("nope", LONG_AGO),
             )
         )

@@ -650,7 +650,7 @@ CANNOT_BE_WRONG = {
     # They take nothing.
     *("Repository.purges", "Repository.writes"),
     # What they take is a DataFrame, and they are refused in the tests of Spark.
-    *("Branch.edit_delta", "Branch.write", "Branch.write_stream"),
+    *("Branch.edit_delta", "Branch.edit_iceberg", "Branch.write", "Branch.write_stream"),
     *("Lake.read_stream", "Lake.session", "Lake.sql", "Lake.write", "Lake.write_stream"),
     # It takes an error of a merge, which may have no such rows.
     "Repository.overlapping_rows",
