@@ -60,6 +60,6 @@ def test_tasks_upload_what_spark_has_written(
     lacking = r".*hadoop-azure.*gcs-connector"
     with pytest.raises(MissingDependencyError, match=f"reads tables{lacking}"):
         repo.read("main", "tables/x", format="json").collect()
-    with pytest.raises(MissingDependencyError, match=f"writes Delta tables{lacking}"):
+    with pytest.raises(MissingDependencyError, match=f"writes Delta or Iceberg tables{lacking}"):
         main.write(frame, "tables/d", "delta")
     assert not list(tmp_path.rglob("part-*"))
