@@ -309,7 +309,7 @@ class Round:
         after = Side(main.branch, rows)
         after.step(self.table, self._change(rows))
         self._check("main", after.rows)
-        counts["results that pyiceberg read and changed"] += 1
+        counts["results that the writer read and changed"] += 1
         behind = Side(dev.branch, dev.rows)
         behind.step(self.table, Change("append", added=self._new_rows()))
         try:
