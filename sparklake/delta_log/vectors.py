@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +10,8 @@ from uuid import UUID
 
 from sparklake.delta_log.paths import canonical_path, decoded_z85, encoded_z85, vector_path
 from sparklake.errors import CorruptFileError
-from sparklake.vectors.bitmaps import Positions, decode_bitmap, encode_bitmap, positions
+from sparklake.vectors.bitmaps import Positions, decode_bitmap, positions
+from sparklake.vectors.frames import FRAME_BYTES, MAGIC, encode_vector, framed, unframed
 
 INLINE, IN_TABLE, ABSOLUTE = "i", "u", "p"
 """The places of a vector: in the log, in a file of the table, or in a file at any address."""
@@ -21,9 +20,7 @@ INLINE_BYTES = 256
 """The maximum size of a new vector in the log. Each checkpoint repeats it, next to an `add` of
 about one kilobyte."""
 
-_MAGIC = struct.pack("<I", 1681511377)
 _FORMAT = b"\x01"
-_NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +50,16 @@ def decode_vector(descriptor: Mapping[str, Any], file: bytes | None = None) -> P
         CorruptFileError: Magic, size, CRC or cardinality are wrong.
     """
     size, text = descriptor.get("sizeInBytes"), descriptor.get("pathOrInlineDv")
-    if not isinstance(size, int) or size < len(_MAGIC):
+    if not isinstance(size, int) or size < len(MAGIC):
         raise CorruptFileError(f"a deletion vector has the size {size!r}")
     body = (
         decoded_z85(str(text))[:size]
         if file is None
         else _slice(file, descriptor.get("offset"), size)
     )
-    if len(body) != size or body[: len(_MAGIC)] != _MAGIC:
+    if len(body) != size or body[: len(MAGIC)] != MAGIC:
         raise CorruptFileError("a deletion vector does not start with its magic, or is truncated")
-    rows = decode_bitmap(body[len(_MAGIC) :])
+    rows = decode_bitmap(body[len(MAGIC) :])
     if len(rows) != descriptor.get("cardinality"):
         raise CorruptFileError(
             f"a deletion vector has {len(rows):,} rows, not {descriptor.get('cardinality')}"
@@ -82,10 +79,8 @@ def _slice(file: bytes, offset: object, size: int) -> bytes:
         raise CorruptFileError("a file of deletion vectors has an unknown version")
     if start < len(_FORMAT):
         raise CorruptFileError(f"a deletion vector has the offset {start}")
-    data = file[start + _NUMBER_BYTES : start + _NUMBER_BYTES + size]
-    before = file[start : start + _NUMBER_BYTES]
-    after = file[start + _NUMBER_BYTES + size : start + 2 * _NUMBER_BYTES + size]
-    if before != struct.pack(">i", size) or after != struct.pack(">I", zlib.crc32(data)):
+    data = unframed(file[start : start + FRAME_BYTES + size])
+    if data is None:
         raise CorruptFileError("a deletion vector has a wrong size or CRC in its file")
     return data
 
@@ -97,9 +92,9 @@ def new_vectors(
 
     The content determines the name, so a retry writes the same file.
     """
-    bodies = [_MAGIC + encode_bitmap(rows) if len(rows) else b"" for rows in vectors]
+    bodies = [encode_vector(rows) if len(rows) else b"" for rows in vectors]
     large = [body for body in bodies if len(body) > INLINE_BYTES]
-    file = _FORMAT + b"".join(map(_framed, large))
+    file = _FORMAT + b"".join(map(framed, large))
     uuid = UUID(bytes=hashlib.sha256(file).digest()[:16], version=5)
     start, descriptors = len(_FORMAT), list[Mapping[str, Any] | None]()
     for rows, body in zip(vectors, bodies, strict=True):
@@ -107,11 +102,7 @@ def new_vectors(
         if len(body) > INLINE_BYTES:
             name = encoded_z85(uuid.bytes)
             place = {"storageType": IN_TABLE, "pathOrInlineDv": name, "offset": start}
-            start += len(body) + 2 * _NUMBER_BYTES
+            start += len(body) + FRAME_BYTES
         counts = {"sizeInBytes": len(body), "cardinality": len(rows)}
         descriptors.append({**place, **counts} if body else None)
     return descriptors, {f"deletion_vector_{uuid}.bin": file} if large else {}
-
-
-def _framed(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))

@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.vectors.bitmaps import MAX_POSITIONS, Positions
+from sparklake.vectors.frames import FRAME_BYTES
 
 _PATH, _POSITION = "file_path", "pos"
 _MAX_VECTOR_BYTES = (1 << 31) - 1
-_FRAME_BYTES = 8
-"""The length before a vector and the CRC after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def read_position_deletes(body: bytes, file: TableFile) -> pa.Table:
 
 def vector_bytes(vector: TableFile) -> int:
     """Return the size of a vector in its Puffin file, without its frame."""
-    return (vector.length or 0) - _FRAME_BYTES
+    return (vector.length or 0) - FRAME_BYTES
 
 
 def _add(files: dict[str, TableFile], path: str, file: TableFile) -> None:
@@ -138,7 +137,7 @@ def _target(vector: TableFile) -> str:
     offset, length = vector.offset, vector.length
     if vector.target is None or offset is None or length is None:
         raise CorruptFileError(f"the deletion vector {vector.path} has no data file or place")
-    if offset < 0 or not _FRAME_BYTES < length <= _MAX_VECTOR_BYTES:
+    if offset < 0 or not FRAME_BYTES < length <= _MAX_VECTOR_BYTES:
         raise CorruptFileError(f"the deletion vector {vector.path} has a wrong place")
     if offset + length > vector.size:
         raise CorruptFileError(f"the deletion vector {vector.path} exceeds its file")

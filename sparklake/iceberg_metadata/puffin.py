@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from sparklake.errors import CorruptFileError
-from sparklake.vectors.bitmaps import Positions, encode_bitmap
+from sparklake.vectors import frames
+from sparklake.vectors.bitmaps import Positions
 
 _MAGIC = b"PFA1"
-_VECTOR_MAGIC = struct.pack("<I", 1681511377)
-_NUMBER_BYTES = 4
+_FLAGS = bytes(4)
 _ROW_POSITION = 2147483645
 """The field id of a row's position."""
 
@@ -31,8 +30,7 @@ def new_puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, dict[str, Vecto
     """Return a file with vectors, and their places by data file."""
     body, slices, blobs = _MAGIC, dict[str, VectorSlice](), []
     for path, rows in vectors.items():
-        blob = _VECTOR_MAGIC + encode_bitmap(rows)
-        framed = struct.pack(">i", len(blob)) + blob + struct.pack(">I", zlib.crc32(blob))
+        framed = frames.framed(frames.encode_vector(rows))
         slices[path] = VectorSlice(len(body), len(framed))
         blobs.append(
             {
@@ -47,7 +45,7 @@ def new_puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, dict[str, Vecto
         )
         body += framed
     footer = msgspec.json.encode({"blobs": blobs, "properties": {}})
-    end = struct.pack("<i", len(footer)) + bytes(_NUMBER_BYTES) + _MAGIC
+    end = struct.pack("<i", len(footer)) + _FLAGS + _MAGIC
     return body + _MAGIC + footer + end, slices
 
 
@@ -57,8 +55,7 @@ def unframed(data: bytes) -> bytes:
     Raises:
         CorruptFileError: The vector is damaged.
     """
-    blob, crc = data[_NUMBER_BYTES:-_NUMBER_BYTES], data[-_NUMBER_BYTES:]
-    expected = struct.pack(">i", len(blob)), struct.pack(">I", zlib.crc32(blob))
-    if (data[:_NUMBER_BYTES], crc) != expected or blob[: len(_VECTOR_MAGIC)] != _VECTOR_MAGIC:
+    vector = frames.unframed(data)
+    if vector is None or vector[: len(frames.MAGIC)] != frames.MAGIC:
         raise CorruptFileError("a deletion vector is damaged, or not at its place")
-    return blob[len(_VECTOR_MAGIC) :]
+    return vector[len(frames.MAGIC) :]

@@ -15,6 +15,7 @@ from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.paths import encoded_z85
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.vectors.bitmaps import Positions, positions
+from sparklake.vectors.frames import encode_vector, framed
 from tests.support.delta_model import PROTOCOL, metadata
 
 FILES = dict[str, bytes]()
@@ -189,8 +190,8 @@ def _loose(fields: Mapping[str, Any]) -> str:
 def _written(rows: Positions) -> dict[str, Any]:
     """Write a vector into a file with a unique name, as Delta does."""
     name = encoded_z85(len(FILES).to_bytes(16, "big"))
-    body = vectors._MAGIC + vectors.encode_bitmap(rows)
-    FILES[vectors.vector_path(name)] = vectors._FORMAT + vectors._framed(body)
+    body = encode_vector(rows)
+    FILES[vectors.vector_path(name)] = vectors._FORMAT + framed(body)
     place = {"storageType": "u", "pathOrInlineDv": name, "offset": 1}
     return {**place, "sizeInBytes": len(body), "cardinality": len(rows)}
 
