@@ -15,6 +15,7 @@ Document: TypeAlias = dict[str, Any]
 Place: TypeAlias = Callable[[str], str]
 """A function from a path in the metadata to the path to write instead."""
 
+_KEPT_VERSIONS, _DEFAULT_VERSIONS = "write.metadata.previous-versions-max", 100
 _PATHS = {
     "snapshots": "manifest-list",
     "metadata-log": "metadata-file",
@@ -64,6 +65,18 @@ def with_properties(document: Document, changes: Mapping[str, str | None]) -> Do
     properties = {**(document.get("properties") or {}), **changes}
     retained = {name: value for name, value in properties.items() if value is not None}
     return {**document, "properties": retained}
+
+
+def with_former(document: Document, before: Document, path: str) -> Document:
+    """Return the metadata with the log of the metadata before, whose `path` is its last entry.
+
+    The log has as many entries as the table's properties keep, and at least one.
+    """
+    former = {"timestamp-ms": before.get("last-updated-ms") or 0, "metadata-file": path}
+    text = str((document.get("properties") or {}).get(_KEPT_VERSIONS))
+    limit = int(text) if text.lstrip("-").isdecimal() else _DEFAULT_VERSIONS
+    log = [*(before.get("metadata-log") or []), former]
+    return {**document, "metadata-log": log[-max(limit, 1) :]}
 
 
 def _moved_field(fields: Mapping[str, Any], name: str, place: Place) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklake.iceberg_metadata.documents import Document, with_properties
+from sparklake.iceberg_metadata.documents import Document, with_former, with_properties
 
 _PLACES = (
     "write.data.path",
@@ -19,7 +19,6 @@ _OF_COPIES: dict[str, str | None] = {
     "gc.enabled": "false",
     "write.metadata.compression-codec": None,
 }
-_KEPT_VERSIONS, _DEFAULT_VERSIONS = "write.metadata.previous-versions-max", 100
 
 
 def editable(document: Document, location: str) -> Document:
@@ -40,11 +39,7 @@ def edited(copy: Document, before: Document, path: str) -> Document:
     values = {
         name: own.get(name) for name, value in _OF_COPIES.items() if properties.get(name) == value
     }
-    entry = {"timestamp-ms": before.get("last-updated-ms", 0), "metadata-file": path}
-    log = [*(before.get("metadata-log") or []), entry]
-    limit = str(properties.get(_KEPT_VERSIONS, _DEFAULT_VERSIONS))
-    log = log[-max(1, int(limit) if limit.isdecimal() else _DEFAULT_VERSIONS) :]
-    table = {**copy, "location": before["location"], "metadata-log": log}
+    table = with_former({**copy, "location": before["location"]}, before, path)
     return with_properties(table, values)
 
 

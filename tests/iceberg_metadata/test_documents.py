@@ -15,6 +15,7 @@ from sparklake.iceberg_metadata.documents import (
     decode_document,
     encode_document,
     moved,
+    with_former,
     with_properties,
 )
 from sparklake.iceberg_metadata.manifests import moved_list, moved_manifest
@@ -119,3 +120,12 @@ def test_repeated_field_ids_cannot_be_written() -> None:
     file = AvroFile.of(compressed(schema, [{"f1": 1, "f2": 2}], "null"))
     with pytest.raises(CorruptFileError, match="repeats field ids"):
         file.with_records(file.records())
+
+
+@pytest.mark.parametrize(("kept", "count"), [(None, 4), ("2", 2), ("-1", 1), ("all", 4)])
+def test_the_log_has_the_entries_that_the_properties_keep(kept: str | None, count: int) -> None:
+    before = {"last-updated-ms": 7, "metadata-log": [{"metadata-file": each} for each in "abc"]}
+    document = with_properties({}, {"write.metadata.previous-versions-max": kept})
+    log = with_former(document, before, "d")["metadata-log"]
+    assert log[-1] == {"timestamp-ms": 7, "metadata-file": "d"}
+    assert [each["metadata-file"] for each in log] == [*"abcd"][-count:]

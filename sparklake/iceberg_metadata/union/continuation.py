@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.iceberg_metadata.avro import ById
-from sparklake.iceberg_metadata.documents import Document, encode_document
+from sparklake.iceberg_metadata.documents import Document, encode_document, with_former
 from sparklake.iceberg_metadata.entries import (
     ADDED,
     DELETED,
@@ -30,7 +30,6 @@ from sparklake.iceberg_metadata.manifests import Content
 from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.unions.conflicts import UnmergeableTableError
 
-_KEPT_VERSIONS = "write.metadata.previous-versions-max"
 _TOTALS = {
     "data-files": ("added-data-files", "deleted-data-files"),
     "records": ("added-records", "deleted-records"),
@@ -247,14 +246,8 @@ class Continuation:
 
     def finished(self) -> None:
         """Write the metadata, as the next version of dest's."""
-        document, last = {**self.document}, self._time + max(len(self._snapshots) - 1, 0)
-        former = {
-            "metadata-file": self.signature.metadata_path,
-            "timestamp-ms": self.document.get("last-updated-ms") or 0,
-        }
-        limit = int(str((document.get("properties") or {}).get(_KEPT_VERSIONS) or 100))
-        log = [*(document.get("metadata-log") or ()), former]
-        document |= {"metadata-log": log[-max(limit, 1) :], "last-updated-ms": last}
+        document = with_former(self.document, self.document, self.signature.metadata_path)
+        document["last-updated-ms"] = self._time + max(len(self._snapshots) - 1, 0)
         if self._snapshots:
             new = self._snapshots[-1]["snapshot-id"]
             document["snapshots"] = [*(document.get("snapshots") or ()), *self._snapshots]
