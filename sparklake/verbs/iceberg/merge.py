@@ -24,7 +24,7 @@ from sparklake.iceberg_metadata.union.continuation import IcebergSignature
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
 from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.iceberg_metadata.union.unite import CommitsApart, united
-from sparklake.namespace.layout import DATA_FOLDER, name_in_write
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import ObjectInfo, object_info
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.resolution import Resolution
@@ -32,6 +32,7 @@ from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableErr
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.iceberg.tree_table import file_name
 from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
 from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids, table_of
 
@@ -70,9 +71,7 @@ class _TreeTable:
 
     def key(self, path: str) -> bytes:
         """Return the key of a file by its path in the metadata."""
-        location = self._location
-        name = location.find_relative(path) or name_in_write(path) or location.relative(path)
-        return table_of(self.metadata.folder) + name.encode()
+        return table_of(self.metadata.folder) + file_name(self._location, path).encode()
 
     def read(self, path: str) -> bytes:
         key = self.key(path)

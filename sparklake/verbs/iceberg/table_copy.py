@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,13 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.ports import Write
 from sparklake.iceberg_metadata.documents import Document, decode_document, encode_document
 from sparklake.iceberg_metadata.edits import editable
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location, is_same_place
+from sparklake.iceberg_metadata.file_names import (
+    METADATA_FOLDER,
+    VERSION_HINT,
+    Location,
+    current_metadata,
+    is_same_place,
+)
 from sparklake.iceberg_metadata.references import references
 from sparklake.namespace.layout import name_in_write
 from sparklake.rows.objects import ObjectInfo
@@ -22,13 +27,12 @@ from sparklake.verbs.iceberg.tree_table import (
     IcebergTable,
     describing,
     find_metadata,
-    open_iceberg,
+    parse_table,
     read_checked,
 )
 from sparklake.verbs.tables.version import TableVersion
 
 _FIRST = "v1.metadata.json"
-_VERSION = re.compile(r"v([0-9]+)(\.gz)?\.metadata\.json(\.gz)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,15 @@ def copy_metadata(
     Nothing else is copied: the metadata has the addresses of manifests, and these those of files.
     `all_files` verifies the addresses of data files, too.
     """
-    iceberg = open_iceberg(table)
-    if iceberg is None:
-        return None
     location = spark_uri(f"{context.info.storage_namespace}/{write.place}")
-    with describing(table, "cannot be edited"):
+    with describing(table):
         info = find_metadata(table)
-        assert info is not None
-        document = decode_document(read_checked(table, info.path))
+        if info is None:
+            return None
+        body = read_checked(table, info.path)
+        iceberg = parse_table(table, info, body)
+    with describing(table, "cannot be edited"):
+        document = decode_document(body)
         if iceberg.metadata.folder.find_relative(location) is not None:
             raise InvalidInputError(
                 f"its location {document['location']!r} contains the storage namespace: rewrite it "
@@ -73,7 +78,7 @@ def copy_metadata(
     folder = f"{write.place}/{METADATA_FOLDER}"
     bodies = {
         f"{folder}{_FIRST}": encode_document(editable(document, location)),
-        f"{folder}version-hint.text": b"1",
+        f"{folder}{VERSION_HINT}": b"1",
     }
     context.store.put_many_if_absent(bodies)
     return BaseMetadata(iceberg, info, document)
@@ -82,11 +87,9 @@ def copy_metadata(
 def copied_document(context: Context, write: Write, *, is_new: bool) -> Document | None:
     """Return the latest metadata of a copy; None without commits."""
     prefix = f"{write.place}/{METADATA_FOLDER}"
-    names = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
-    versions = {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
-    if not versions:
+    latest = current_metadata(each.key.removeprefix(prefix) for each in context.store.list(prefix))
+    if latest is None:
         raise InvalidInputError("its copy was dropped: to delete it, delete its folder")
-    latest = versions[max(versions)]
     if latest == _FIRST and not is_new:
         return None
     return decode_document(context.store.get(f"{prefix}{latest}"))

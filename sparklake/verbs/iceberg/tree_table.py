@@ -15,7 +15,7 @@ from sparklake.errors import (
 )
 from sparklake.extras import missing_extras
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location, current_metadata
 from sparklake.iceberg_metadata.live import LiveFile, LiveFiles, read_position_deletes
 from sparklake.iceberg_metadata.manifests import Manifest, TableFile, live_files, manifests_in
 from sparklake.iceberg_metadata.metadata import (
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable:
-    """A table's snapshot at a ref. `name` is the path of its metadata file.
-
-    Paths in the metadata are addresses of objects, at the time of the commit. The key of a file is
-    the part below the table's location, or below the folder of a write.
-    """
+    """A table's snapshot at a ref. `name` is the path of its metadata file."""
 
     table: TableVersion
     name: str
@@ -53,9 +49,7 @@ class IcebergTable:
 
     def path(self, uri: str) -> str:
         """Return the repository path for a path in the metadata."""
-        location = self.metadata.folder
-        name = location.find_relative(uri) or name_in_write(uri) or location.relative(uri)
-        return self.table.folder + name
+        return self.table.folder + file_name(self.metadata.folder, uri)
 
     def _files(self) -> Iterator[TableFile]:
         for each in self.manifests():
@@ -76,14 +70,33 @@ class IcebergTable:
         return read_checked(self.table, self.path(uri), size)
 
 
+def file_name(location: Location, uri: str) -> str:
+    """Return the name in the table for a path in the metadata.
+
+    Paths are addresses of objects, at the time of the commit. The name is the part below the
+    table's location, or below the folder of a write.
+
+    Raises:
+        InvalidInputError: The file is outside of both.
+    """
+    return location.find_relative(uri) or name_in_write(uri) or location.relative(uri)
+
+
 def open_iceberg(table: TableVersion, version: str | None = None) -> IcebergTable | None:
     """Open a table's current snapshot, or one by id, branch or tag; None without metadata."""
     with describing(table):
         info = find_metadata(table)
         if info is None:
             return None
-        metadata = parse_metadata(read_checked(table, info.path))
-        return IcebergTable(table, info.path, metadata, metadata.snapshot(version))
+        return parse_table(table, info, read_checked(table, info.path), version)
+
+
+def parse_table(
+    table: TableVersion, info: ObjectInfo, body: bytes, version: str | None = None
+) -> IcebergTable:
+    """Return the table of a metadata file that was read."""
+    metadata = parse_metadata(body)
+    return IcebergTable(table, info.path, metadata, metadata.snapshot(version))
 
 
 def find_metadata(table: TableVersion) -> ObjectInfo | None:
