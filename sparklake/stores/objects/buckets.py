@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -31,8 +32,9 @@ class BucketStore(ObjectStore):
     prefix: str
 
     @property
+    @abstractmethod
     def bucket_uri(self) -> str:
-        raise NotImplementedError
+        """The URI of the bucket."""
 
     @property
     def uri(self) -> str:
