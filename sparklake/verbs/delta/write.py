@@ -18,11 +18,17 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once
 from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_log, new_names
-from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_request, edit_table, retried
+from sparklake.verbs.tables.edits import (
+    EditLocation,
+    TableCopy,
+    edit_request,
+    edit_table,
+    write_rows,
+)
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.write import may_write, open_table_to_write
+from sparklake.verbs.tables.write import open_table_to_write
 from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, named_files
 
@@ -30,15 +36,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-_LOG = "Delta log"
-
 
 def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
     """Write a DataFrame with Delta, and stage the committed files.
 
     An append is committed after concurrent commits. Other writes are retried on the new state.
     """
-    return retried(lambda: _write_once(context, rows, request))
+    return write_rows(context, rows, request, _copied)
 
 
 @contextmanager
@@ -70,22 +74,33 @@ def _edit(
             )
         yield EditLocation(copy.location)
         if not repeated:
-            _stage(copy)
-
-
-def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    table = open_table_to_write(context, request)
-    if not may_write(request, table):
-        return TableWrite(request.path, 0, 0)
-    with _copied(context, request, table) as copy:
-        copy.check_new(table, _LOG)
-        save_delta(rows, request, copy.location)
-        return _stage(copy)
+            copy.stage()
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy(TableCopy):
+    metadata = "Delta log"
     base: BaseTable
+
+    def save(self, rows: DataFrame) -> None:
+        save_delta(rows, self.request, self.location)
+
+    def stage(self) -> TableWrite:
+        context, request, write = self.context, self.request, self.write
+        with scratch_folder(disk_root()) as scratch:
+            log = new_log(context, write.place, self.base, scratch)
+            if not log.entries:
+                return TableWrite(request.path, 0, 0)
+            rows = [
+                self.put(f"{at}.json", encode_actions(each)) for at, each in enumerate(log.entries)
+            ]
+            checkpoint = {
+                name: self.put(name, path.read_bytes()) for name, path in log.checkpoint.items()
+            }
+        staged = _StagedLog(log.entries, rows, checkpoint)
+        names = new_names(self.base, log.entries)
+        with named_files(context, request.branch, write.place, names, "Delta") as files:
+            return self.land(files, lambda table: _log_rows(self, staged, table))
 
 
 @contextmanager
@@ -106,22 +121,6 @@ def _copied(
 
 
 # --- landing --------------------------------------------------------------------------------------
-
-
-def _stage(copy: _Copy) -> TableWrite:
-    context, request, write = copy.context, copy.request, copy.write
-    with scratch_folder(disk_root()) as scratch:
-        log = new_log(context, write.place, copy.base, scratch)
-        if not log.entries:
-            return TableWrite(request.path, 0, 0)
-        rows = [copy.put(f"{at}.json", encode_actions(each)) for at, each in enumerate(log.entries)]
-        checkpoint = {
-            name: copy.put(name, path.read_bytes()) for name, path in log.checkpoint.items()
-        }
-    staged = _StagedLog(log.entries, rows, checkpoint)
-    names = new_names(copy.base, log.entries)
-    with named_files(context, request.branch, write.place, names, "Delta") as files:
-        return copy.land(files, _LOG, lambda table: _log_rows(copy, staged, table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +165,4 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: T
             for appended in entries
         ):
             return len(newer)
-    raise copy.changed("Delta")
+    raise copy.changed()

@@ -30,18 +30,23 @@ from sparklake.verbs.iceberg.table_copy import (
     new_names,
 )
 from sparklake.verbs.iceberg.tree_table import describing, find_metadata
-from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_request, edit_table, retried
+from sparklake.verbs.tables.edits import (
+    EditLocation,
+    TableCopy,
+    edit_request,
+    edit_table,
+    write_rows,
+)
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.write import may_write, open_table_to_write
+from sparklake.verbs.tables.write import open_table_to_write
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, named_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_METADATA = "Iceberg metadata"
 _TABLE_PROPERTY = re.compile(r"(write|read|commit|history)\.|format-version$")
 """Options that are properties of a new table. Others are for the writer."""
 
@@ -59,7 +64,7 @@ def write_iceberg(context: Context, rows: DataFrame, request: WriteRequest) -> T
 
     After concurrent commits, the write is repeated on the new state.
     """
-    return retried(lambda: _write_once(context, rows, request))
+    return write_rows(context, rows, request, _copied)
 
 
 @contextmanager
@@ -88,21 +93,12 @@ def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterat
             )
         yield copy.name
         if not repeated:
-            _stage(copy)
-
-
-def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    table = open_table_to_write(context, request)
-    if not may_write(request, table):
-        return TableWrite(request.path, 0, 0)
-    with _copied(context, request, table) as copy:
-        copy.check_new(table, _METADATA)
-        _save(rows, request, copy)
-        return _stage(copy)
+            copy.stage()
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy(TableCopy):
+    metadata = "Iceberg metadata"
     table: TableVersion
     base: BaseMetadata | None
     catalog: str
@@ -112,6 +108,52 @@ class _Copy(TableCopy):
         name = IcebergEdit(f"{self.catalog}.`{self.write.id}`")
         name.catalog = self.catalog
         return name
+
+    def save(self, rows: DataFrame) -> None:
+        from pyspark.sql.functions import col, lit
+
+        properties, options = dict[str, str](), dict[str, str]()
+        for name, value in self.request.options.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            (properties if _TABLE_PROPERTY.match(name) else options)[name] = text
+        writer = rows.writeTo(self.name).options(**options)
+        columns = self.request.partition_by
+        if self.base is None:
+            writer = writer.using(ICEBERG)
+            for name, value in properties.items():
+                writer = writer.tableProperty(name, value)
+            if columns:
+                writer = writer.partitionedBy(*(col(f"`{each}`") for each in columns))
+            writer.create()
+            return
+        _check_fits(self.request, properties, self.base.document)
+        if self.request.mode is WriteMode.APPEND:
+            writer.append()
+        elif self.request.mode is WriteMode.OVERWRITE:
+            writer.overwrite(lit(True))
+        else:
+            writer.overwritePartitions()
+
+    def stage(self) -> TableWrite:
+        context, request, write = self.context, self.request, self.write
+        base = self.base
+        with describing(self.table, "was not changed"):
+            document = copied_document(context, write, is_new=self.is_new)
+            if document is None:
+                return TableWrite(request.path, 0, 0)
+            names = new_names(context, write, None if base is None else base.iceberg, document)
+        body = encode_document(
+            {**document, "metadata-log": []}
+            if base is None
+            else edited(document, base.document, base.address)
+        )
+        name = next_metadata(None if base is None else base.name, str(uuid.uuid4()))
+        row = self.put(name, body)
+        column = pa.array(sorted(names), pa.string())
+        with named_files(context, request.branch, write.place, column, "Iceberg") as files:
+            return self.land(
+                files, lambda table: _named(self, table, {f"{METADATA_FOLDER}{name}": row})
+            )
 
 
 @contextmanager
@@ -148,32 +190,6 @@ def _catalog(context: Context) -> str:
     return catalog
 
 
-def _save(rows: DataFrame, request: WriteRequest, copy: _Copy) -> None:
-    from pyspark.sql.functions import col, lit
-
-    properties, options = dict[str, str](), dict[str, str]()
-    for name, value in request.options.items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        (properties if _TABLE_PROPERTY.match(name) else options)[name] = text
-    writer = rows.writeTo(copy.name).options(**options)
-    columns = request.partition_by
-    if copy.base is None:
-        writer = writer.using(ICEBERG)
-        for name, value in properties.items():
-            writer = writer.tableProperty(name, value)
-        if columns:
-            writer = writer.partitionedBy(*(col(f"`{each}`") for each in columns))
-        writer.create()
-        return
-    _check_fits(request, properties, copy.base.document)
-    if request.mode is WriteMode.APPEND:
-        writer.append()
-    elif request.mode is WriteMode.OVERWRITE:
-        writer.overwrite(lit(True))
-    else:
-        writer.overwritePartitions()
-
-
 def _check_fits(request: WriteRequest, properties: Iterable[str], document: Document) -> None:
     names = ", ".join(sorted(properties))
     if names:
@@ -190,28 +206,6 @@ def _check_fits(request: WriteRequest, properties: Iterable[str], document: Docu
         )
 
 
-def _stage(copy: _Copy) -> TableWrite:
-    context, request, write = copy.context, copy.request, copy.write
-    base = copy.base
-    with describing(copy.table, "was not changed"):
-        document = copied_document(context, write, is_new=copy.is_new)
-        if document is None:
-            return TableWrite(request.path, 0, 0)
-        names = new_names(context, write, None if base is None else base.iceberg, document)
-    body = encode_document(
-        {**document, "metadata-log": []}
-        if base is None
-        else edited(document, base.document, base.address)
-    )
-    name = next_metadata(None if base is None else base.name, str(uuid.uuid4()))
-    row = copy.put(name, body)
-    column = pa.array(sorted(names), pa.string())
-    with named_files(context, request.branch, write.place, column, "Iceberg") as files:
-        return copy.land(
-            files, _METADATA, lambda table: _named(copy, table, {f"{METADATA_FOLDER}{name}": row})
-        )
-
-
 def _named(
     copy: _Copy, table: TableVersion, rows: Mapping[str, pa.RecordBatch]
 ) -> Mapping[str, pa.RecordBatch]:
@@ -219,7 +213,7 @@ def _named(
         info = find_metadata(table)
     if copy.base is None:
         if info is not None and copy.request.mode is not WriteMode.OVERWRITE:
-            raise copy.changed("Iceberg")
+            raise copy.changed()
     elif info != copy.base.info:
-        raise copy.changed("Iceberg")
+        raise copy.changed()
     return rows

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -24,11 +25,15 @@ from sparklake.verbs.tables.version import TableVersion, open_table, table_prefi
 from sparklake.verbs.tables.write import (
     check_no_other_table,
     may_write,
+    open_table_to_write,
     removals,
     stage_write,
     staged_rows,
 )
 from sparklake.verbs.tables.write_request import RESULT, TableWrite, WriteMode, WriteRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MAX_ATTEMPTS = 5
 """The maximum number of attempts of a write with concurrent changes."""
@@ -86,24 +91,27 @@ def edit_request(branch: str, path: str, table_format: str) -> WriteRequest:
     )
 
 
-def retried(write: Callable[[], TableWrite]) -> TableWrite:
-    """Repeat a write on the new state after concurrent changes."""
-    for _ in range(MAX_ATTEMPTS - 1):
-        try:
-            return write()
-        except TableChangedError:
-            continue
-    return write()
-
-
 @dataclass(frozen=True, slots=True)
-class TableCopy:
-    """The private copy of a table in the place of a write. A new table `is_new`."""
+class TableCopy(ABC):
+    """The private copy of a table in the place of a write. A new table `is_new`.
+
+    `metadata` names the files that make a folder a table of the format.
+    """
 
     context: Context
     request: WriteRequest
     write: Write
     is_new: bool
+
+    metadata: ClassVar[str]
+
+    @abstractmethod
+    def save(self, rows: DataFrame) -> None:
+        """Let the engine write a DataFrame to the copy."""
+
+    @abstractmethod
+    def stage(self) -> TableWrite:
+        """Stage the commits to the copy."""
 
     @property
     def location(self) -> str:
@@ -118,7 +126,7 @@ class TableCopy:
         columns = [pa.array([name]), pa.array([len(body)]), pa.array([checksum]), mtime]
         return pa.record_batch(columns, schema=FILE_SCHEMA)
 
-    def check_new(self, table: TableVersion, metadata: str) -> None:
+    def check_new(self, table: TableVersion) -> None:
         """Reject a new table in a folder with other objects, unless it replaces them."""
         request = self.request
         if not self.is_new:
@@ -126,24 +134,46 @@ class TableCopy:
         check_no_other_table(request, table)
         if request.mode is not WriteMode.OVERWRITE and table.has_objects:
             raise InvalidInputError(
-                f"{request.folder!r} has objects on {request.branch!r}, but no {metadata}: "
+                f"{request.folder!r} has objects on {request.branch!r}, but no {self.metadata}: "
                 "overwrite it, or choose another path"
             )
 
-    def land(self, files: pa.Table, metadata: str, rows_for: NamedRows) -> TableWrite:
+    def land(self, files: pa.Table, rows_for: NamedRows) -> TableWrite:
         """Stage files, and the named rows for the table's current state."""
         return with_branch_queue(
-            self.context,
-            self.request.branch,
-            lambda: _land(self.context, self, files, metadata, rows_for),
+            self.context, self.request.branch, lambda: _land(self.context, self, files, rows_for)
         )
 
-    def changed(self, metadata: str) -> TableChangedError:
+    def changed(self) -> TableChangedError:
         request = self.request
+        table = f"{request.format.capitalize()} table {request.path!r}"
         return TableChangedError(
-            f"nothing was staged: others committed concurrently to the {metadata} table "
-            f"{request.path!r} on {request.branch!r}. Read it again, and repeat the change"
+            f"nothing was staged: others committed concurrently to the {table} "
+            f"on {request.branch!r}. Read it again, and repeat the change"
         )
+
+
+Copied = Callable[[Context, WriteRequest, TableVersion], AbstractContextManager[TableCopy]]
+"""A function that yields a copy of a table for a write."""
+
+
+def write_rows(
+    context: Context, rows: DataFrame, request: WriteRequest, copied: Copied
+) -> TableWrite:
+    """Write a DataFrame to a copy, and stage it; repeat it on the new state after changes."""
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        try:
+            table = open_table_to_write(context, request)
+            if not may_write(request, table):
+                break
+            with copied(context, request, table) as copy:
+                copy.check_new(table)
+                copy.save(rows)
+                return copy.stage()
+        except TableChangedError:
+            if attempt == MAX_ATTEMPTS:
+                raise
+    return TableWrite(request.path, 0, 0)
 
 
 NamedRows = Callable[[TableVersion], Mapping[str, pa.RecordBatch]]
@@ -154,9 +184,7 @@ It raises TableChangedError if the state does not permit them.
 
 
 @restarts()
-def _land(
-    context: Context, copy: TableCopy, files: pa.Table, metadata: str, rows_for: NamedRows
-) -> TableWrite:
+def _land(context: Context, copy: TableCopy, files: pa.Table, rows_for: NamedRows) -> TableWrite:
     request, place = copy.request, copy.write.place
     fence = get_branch(context, request.branch).fence
     expected = context.refs.staging.seal(request.branch, Action.STAGE)
@@ -168,7 +196,7 @@ def _land(
     for name, row in rows.items():
         batches.append(staged_rows(row, request.folder, place, pa.array([name])))
     if copy.is_new:
-        copy.check_new(table, metadata)
+        copy.check_new(table)
         names = pa.concat_arrays([*files["name"].chunks, pa.array([*rows], pa.string())])
         batches.extend(removals(request, table, names))
     return stage_write(

@@ -59,19 +59,19 @@ def test_a_checkpoint_after_a_concurrent_append_is_dropped(
     spark: SparkSession, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both copies have a checkpoint of version 2, but only one is of the branch's version 2."""
-    main, stage = repo.branch("main"), delta_writes._stage
+    main, stage = repo.branch("main"), delta_writes._Copy.stage
 
     def append(number: int, **options: str) -> None:
         main.write(spark.range(number, number + 1, 1, 1), TABLE, "delta", "append", **options)
 
     def stage_later(copy: Any) -> Any:
-        monkeypatch.setattr(delta_writes, "_stage", stage)
+        monkeypatch.setattr(delta_writes._Copy, "stage", stage)
         append(2)
         return stage(copy)
 
     append(0, **{"delta.checkpointInterval": "2"})
     append(1)
-    monkeypatch.setattr(delta_writes, "_stage", stage_later)
+    monkeypatch.setattr(delta_writes._Copy, "stage", stage_later)
     append(3)
     log = [each.path for each in repo.objects("main", f"{TABLE}/_delta_log/")]
     assert [each for each in log if "checkpoint.parquet" in each] == [

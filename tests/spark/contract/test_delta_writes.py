@@ -135,15 +135,15 @@ def test_writers_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     main.write(frame((1, "one")), TABLE, "delta")
-    staged = delta_writes._stage
+    staged = delta_writes._Copy.stage
 
     def meanwhile(act: Callable[[], object]) -> None:
         def once(copy: Any) -> Any:
-            monkeypatch.setattr(delta_writes, "_stage", staged)
+            monkeypatch.setattr(delta_writes._Copy, "stage", staged)
             act()
             return staged(copy)
 
-        monkeypatch.setattr(delta_writes, "_stage", once)
+        monkeypatch.setattr(delta_writes._Copy, "stage", once)
 
     meanwhile(lambda: main.write(frame((2, "two")), TABLE, "delta", mode="append"))
     main.write(frame((3, "three")), TABLE, "delta", mode="append")

@@ -186,7 +186,7 @@ def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
 def test_a_statement_that_lost_a_race_runs_again(
     sql: Run, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage, raced = delta_writes._stage, []
+    stage, raced = delta_writes._Copy.stage, []
 
     def race(copy: Any) -> Any:
         if not raced:
@@ -194,7 +194,7 @@ def test_a_statement_that_lost_a_race_runs_again(
             sql("UPDATE R.main.tables.orders SET price = 21 WHERE id = 2")
         return stage(copy)
 
-    monkeypatch.setattr(delta_writes, "_stage", race)
+    monkeypatch.setattr(delta_writes._Copy, "stage", race)
     sql("UPDATE R.main.tables.orders SET price = price + 1")
     assert sql("SELECT price FROM R.main.tables.orders ORDER BY id") == [(11.0,), (22.0,)]
 
