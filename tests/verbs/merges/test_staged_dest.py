@@ -114,7 +114,7 @@ def test_staged_changes_of_a_delta_table_that_the_merge_changes(
         desk.repo.create_branch("ours", "main")
         desk.change("ours", append(4))
         main.restore("ours", [f"{TABLE}/"])
-    with pytest.raises(DirtyBranchError, match="Delta tables"):
+    with pytest.raises(DirtyBranchError, match="paths or tables"):
         desk.repo.merge("dev", "main")
 
 
@@ -134,7 +134,7 @@ def test_a_table_that_is_written_during_the_merge(
             desk.main.restore("ours", [f"{TABLE}/"])
 
     monkeypatch.setattr(merge, "check_staged_changes", write_late)
-    with pytest.raises(DirtyBranchError, match="Delta tables"):
+    with pytest.raises(DirtyBranchError, match="paths or tables"):
         desk.repo.merge("dev", "main")
     monkeypatch.undo()
     desk.main.commit("the write")
