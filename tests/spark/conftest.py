@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
@@ -14,6 +15,8 @@ from campaigns.postgres import fresh_database
 from sparklake import Lake, Repository
 from sparklake.engine.spark import SparkRunner
 from sparklake.engine.threads import LocalRunner
+from sparklake.testing.s3_server import make_bucket, s3_environment, s3_server
+from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +65,34 @@ def namespace(tmp_path: Path) -> Path:
 @pytest.fixture
 def repo(lake: Lake, names: Iterator[str], namespace: Path) -> Repository:
     return lake.create_repository(next(names), str(namespace), range_records=8)
+
+
+@pytest.fixture(scope="module")
+def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Serve S3, for clients of this process and, with `with_s3a`, for Spark's."""
+    with s3_server() as endpoint, pytest.MonkeyPatch.context() as patch:
+        settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield settings
+
+
+@pytest.fixture
+def bucket(s3_settings: dict[str, str]) -> str:
+    name = f"bucket-{uuid4().hex}"
+    make_bucket(s3_settings, name)
+    return name
+
+
+@pytest.fixture
+def with_s3a(spark: SparkSession, s3_settings: dict[str, str]) -> Iterator[None]:
+    """Let Spark speak S3, with settings that a user's session has."""
+    settings = s3a_settings(s3_settings)
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
 
 
 @pytest.fixture

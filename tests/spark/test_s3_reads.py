@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import deltalake
 import pyarrow as pa
@@ -15,40 +14,15 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import MissingFileError
-from sparklake.testing.s3_server import aws_client, make_bucket, s3_environment, s3_server
-from tests.support.s3_server import s3a_settings
+from sparklake.testing.s3_server import aws_client
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_s3a")]
 
 TABLE = "tables/x"
 ODD = ["a b", "50%", "c=d", "é", "#1", "a+b"]
-
-
-@pytest.fixture(scope="module")
-def environment(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
-    """Is a server of S3, which this process and Spark's S3 client know of."""
-    with s3_server() as endpoint, pytest.MonkeyPatch.context() as patch:
-        environment = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        settings = s3a_settings(environment)
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield environment
-        for name in settings:
-            spark.conf.unset(name)
-
-
-@pytest.fixture
-def bucket(environment: dict[str, str]) -> str:
-    name = f"bucket-{uuid4().hex}"
-    make_bucket(environment, name)
-    return name
 
 
 @pytest.fixture
@@ -67,7 +41,7 @@ def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 @pytest.mark.system
 def test_parquet_in_a_bucket(
-    repo: Repository, main: Branch, bucket: str, environment: dict[str, str]
+    repo: Repository, main: Branch, bucket: str, s3_settings: dict[str, str]
 ) -> None:
     for number, value in enumerate(ODD):
         body = BytesIO()
@@ -84,7 +58,7 @@ def test_parquet_in_a_bucket(
     # An option of Spark's reader: it is told of the files one by one.
     assert rows_of(repo.read("main@", TABLE, pathGlobFilter="*")) == list(enumerate(ODD))
     lost = next(each.address for each in repo.objects("main@", TABLE) if "f 3" in each.path)
-    aws_client("s3", environment).delete_object(
+    aws_client("s3", s3_settings).delete_object(
         Bucket=bucket, Key=lost.removeprefix(f"s3://{bucket}/")
     )
     with pytest.raises(MissingFileError, match=lost.rpartition("/")[2]), missing_files():

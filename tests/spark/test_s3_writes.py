@@ -5,59 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 from delta.tables import DeltaTable
 
-import sparklake
 from sparklake import Lake, Repository
 from sparklake.config import BucketWrites
 from sparklake.errors import MissingDependencyError, MissingFileError
 from sparklake.testing.lakes import contents
-from sparklake.testing.s3_server import make_bucket, s3_environment, s3_server
 from sparklake.verbs.tables import spark_writer as spark_writing
-from tests.support.s3_server import s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "local"
+"""Spark runs writers alone: its Python workers lack the environment of the S3 server."""
+
 TABLE = "tables/x"
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with s3_server() as endpoint, pytest.MonkeyPatch.context() as patch:
-        settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        yield settings
-
-
 @pytest.fixture
-def with_s3a(spark: SparkSession, environment: dict[str, str]) -> Iterator[None]:
-    """Let Spark speak S3, with settings that a user's session has."""
-    settings = s3a_settings(environment)
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name in settings:
-        spark.conf.unset(name)
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
-    """Is a lake of which Spark runs writers alone: its Python workers lack the environment."""
-    with sparklake.connect(dsn=lake_dsn, spark=spark, engine="local") as opened:
-        yield opened
-
-
-@pytest.fixture
-def repo(lake: Lake, names: Iterator[str], environment: dict[str, str]) -> Repository:
-    bucket = f"bucket-{uuid4().hex}"
-    make_bucket(environment, bucket)
+def repo(lake: Lake, names: Iterator[str], bucket: str) -> Repository:
     return lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
 
 
