@@ -6,10 +6,13 @@ A process can have only one of the two. SPARKLAKE_TEST_REMOTE=local[2] selects C
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +21,6 @@ from benchmarks.spark import JARS, found_jars, spark_environment
 from sparklake import session
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 REMOTE = "SPARKLAKE_TEST_REMOTE"
@@ -71,6 +72,19 @@ def start_session(warehouse: Path) -> SparkSession:
             # It would look for the jar of Connect by what tests it, which numpy 2 breaks.
             patch.setitem(sys.modules, "pyspark.testing", None)
         return builder.getOrCreate()
+
+
+def check_on_connect(tests: str, chosen: str) -> None:
+    """Run the tests of a folder that a marker expression selects on Spark Connect."""
+    # Under SPARK_TESTING a local server takes a free port instead of always the same one.
+    environment = {**os.environ, REMOTE: "local[2]", "SPARK_TESTING": "1"}
+    options = ["-p", "no:cacheprovider", "--tb=short", "--maxfail=5", "--durations=10"]
+    command = [sys.executable, "-m", "pytest", *options, "-m", chosen, tests]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    summary = done.stdout.strip().rpartition("\n")[2]
+    if done.returncode or not re.search(r"\d+ passed", summary) or "skipped" in summary:
+        pytest.fail(f"on Spark Connect:\n{done.stdout}\n{done.stderr[-5000:]}", pytrace=False)
 
 
 def has_iceberg() -> bool:

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.spark
 ENGINE = "auto"
 
 
-@pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read")])
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [(2, "merge-on-read"), pytest.param(3, "merge-on-read", marks=pytest.mark.connect)],
+)
 def test_each_statement(
     repo: Repository, spark: SparkSession, warehouse: Path, version: int, mode: str
 ) -> None:

@@ -34,6 +34,7 @@ def check_same(repo: Repository, spark: SparkSession, ref: str = "main") -> list
     return by_jar
 
 
+@pytest.mark.connect
 def test_dataframes(repo: Repository, spark: SparkSession) -> None:
     main = repo.branch("main")
     rows = spark.range(4).selectExpr("id", "'k' || id % 2 AS k")
@@ -64,6 +65,7 @@ def test_dataframes(repo: Repository, spark: SparkSession) -> None:
     assert len(check_same(repo, spark)) == 4
 
 
+@pytest.mark.connect
 def test_sql(lake: Lake, repo: Repository, spark: SparkSession) -> None:
     main, name = repo.branch("main"), f"lakefs.`{repo.info.name}`.main.`{TABLE}`"
     lake.sql(f"CREATE TABLE {name} USING iceberg AS SELECT id, 'k' AS k FROM range(3)")
