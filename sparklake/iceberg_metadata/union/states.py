@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ class FileStates:
     """
 
     dest: Table
+    commits: Sequence[IcebergCommit] = ()
     live: dict[FileKey, bool] = field(default_factory=dict)
     vectors: dict[str, Entry | None] = field(default_factory=dict)
     """The current vector of each data file whose vector changed."""
@@ -40,7 +41,7 @@ class FileStates:
     @staticmethod
     def of(dest: Table, commits: Sequence[IcebergCommit], shared: Iterable[str]) -> FileStates:
         """Return the states after dest's commits. Those of `shared` origins are also source's."""
-        states, common = FileStates(dest), {*shared}
+        states, common = FileStates(dest, commits), {*shared}
         states.standing.update(each.snapshot["snapshot-id"] for each in standing(commits))
         for each in commits:
             states.take(each.added, each.removed)
@@ -73,12 +74,14 @@ class FileStates:
         """Return whether a file from before the divergence is live."""
         return self.live.get(key, True)
 
-    def check(self, source: Table, commit: IcebergCommit) -> None:
-        """Reject a commit whose files do not fit dest's."""
-        absent = [each.path for each in commit.removed if not self.is_live(each)]
-        if absent:
+    def check(self, source: Table, commit: IcebergCommit) -> set[FileKey]:
+        """Reject a commit whose files do not fit dest's; return the deletes that both replaced."""
+        absent = {each for each in commit.removed if not self.is_live(each)}
+        replaced = {each for each in absent if self._is_replaced(source, commit, each)}
+        if absent - replaced:
             raise UnmergeableTableError(
-                "source removed or rewrote files that dest removed, rewrote or never had", absent
+                "source removed or rewrote files that dest removed, rewrote or never had",
+                sorted(each.path for each in absent - replaced),
             )
         self.check_untouched(commit.data_removed)
         before = [
@@ -105,6 +108,20 @@ class FileStates:
         ]
         if lost:
             raise UnmergeableTableError("dest removed files that source added again", lost)
+        return replaced
+
+    def _is_replaced(self, source: Table, commit: IcebergCommit, key: FileKey) -> bool:
+        """Return whether both sides replaced position deletes by others with their rows."""
+        entry = commit.removed[key]
+        if not is_plain_delete(entry) or key not in self.last or key not in self.last[key].removed:
+            return False
+        rows, theirs = source.deleted_rows(entry), deleted_rows(source, commit.added)
+        lost = [restored_rows(self.dest, each.added, each.removed) for each in self.commits]
+        return all(
+            np.isin(some, theirs.get(path, positions())).all()
+            and not any(np.isin(some, each.get(path, positions())).any() for each in lost)
+            for path, some in rows.items()
+        )
 
     def check_untouched(self, removed: Iterable[Entry]) -> None:
         touched = [each.file.path for each in removed if each.file.path in self.touched]
@@ -123,6 +140,30 @@ class FileStates:
             or change.snapshot["snapshot-id"] not in self.standing
         )
 
+    def check_rows(
+        self, source: Table, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry]
+    ) -> None:
+        """Reject position deletes, or their removal, that do not fit the rows deleted in dest."""
+        plain = [
+            {key: each for key, each in some.items() if is_plain_delete(each)}
+            for some in (added, removed)
+        ]
+        more = restored_rows(source, *reversed(plain))
+        self.check_deletes(
+            {path: rows for path, rows in more.items() if FileKey(path) not in added}
+        )
+        restored = restored_rows(source, *plain)
+        late = [path for path, _ in self._overlaps(restored)]
+        late += [
+            path
+            for path, rows in restored.items()
+            if len(rows) and not self.is_live(FileKey(path)) and FileKey(path) not in self.ours
+        ]
+        if late:
+            raise UnmergeableTableError(
+                "source restored rows of files in which dest deleted rows", late
+            )
+
     def check_deletes(self, rows: Mapping[str, Positions]) -> None:
         """Reject deletes in files that are not live in dest, or of rows that dest deleted."""
         absent = [path for path in rows if not self.is_live(FileKey(path))]
@@ -130,20 +171,40 @@ class FileStates:
             raise UnmergeableTableError(
                 "dest removed or rewrote files in which source deleted or updated rows", absent
             )
-        overlaps = {
-            path: np.intersect1d(some, self.touched[path]).tolist()
-            for path, some in rows.items()
-            if path in self.touched
-        }
-        overlaps = {path: some for path, some in overlaps.items() if some}
+        overlaps = dict(self._overlaps(rows))
         if overlaps:
             raise OverlappingRowsError(overlaps)
+
+    def _overlaps(self, rows: Mapping[str, Positions]) -> Iterator[tuple[str, list[int]]]:
+        for path in rows.keys() & self.touched.keys():
+            both = np.intersect1d(rows[path], self.touched[path])
+            if len(both):
+                yield path, both.tolist()
+
+
+def is_plain_delete(entry: Entry) -> bool:
+    """Return whether an entry is a file of position deletes, and not a vector."""
+    return entry.file.content is Content.POSITION_DELETES and not entry.file.is_vector
 
 
 def changed_rows(table: Table, commit: IcebergCommit) -> Mapping[str, Positions]:
     """Return the rows that a commit deleted or restored by delete files, by data file."""
+    rows = dict(restored_rows(table, commit.added, commit.removed))
+    _join(rows, restored_rows(table, commit.removed, commit.added))
+    return rows
+
+
+def restored_rows(
+    table: Table, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry]
+) -> Mapping[str, Positions]:
+    """Return the rows in removed delete files but not in added ones, by data file."""
+    before, after = (deleted_rows(table, each) for each in (removed, added))
+    return {path: np.setdiff1d(rows, after.get(path, positions())) for path, rows in before.items()}
+
+
+def deleted_rows(table: Table, entries: Mapping[FileKey, Entry]) -> Mapping[str, Positions]:
     rows: dict[str, Positions] = {}
-    for each in (*commit.added.values(), *commit.removed.values()):
+    for each in entries.values():
         if each.file.content is Content.POSITION_DELETES:
             _join(rows, table.deleted_rows(each))
     return rows

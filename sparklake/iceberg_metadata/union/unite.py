@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,12 +151,12 @@ class _Replay:
     _rows: dict[FileKey, Positions] = field(default_factory=dict)
 
     def repeat(self, commit: IcebergCommit) -> None:
-        self.states.check(self.source, commit)
+        replaced = self.states.check(self.source, commit)
         summary = {name: commit.summary[name] for name in _CARRIED if name in commit.summary}
         summary[ORIGIN] = commit.origin
         if commit.undone:
             summary[UNDONE] = ",".join(commit.undone)
-        self.apply(commit.added, commit.removed, summary, commit.manifests)
+        self.apply(commit.added, commit.removed, summary, commit.manifests, replaced)
 
     def apply(
         self,
@@ -164,13 +164,16 @@ class _Replay:
         removed: Mapping[FileKey, Entry],
         summary: Mapping[str, str],
         unchanged: frozenset[str],
+        replaced: Collection[FileKey] = (),
         restored: bool = False,
     ) -> None:
+        """Append a snapshot. Of `replaced` deletes, dest has the rows in other files."""
         states = self.states
-        changes = self._changes(added, removed, restored)
-        for each in added.values():
-            if each.file.content is Content.POSITION_DELETES and not each.file.is_vector:
-                states.check_deletes(self.source.deleted_rows(each))
+        states.check_rows(self.source, added, removed)
+        for each in replaced:
+            states.touch(self.source.deleted_rows(removed[each]))
+        there = {key: each for key, each in removed.items() if key not in replaced}
+        changes = self._changes(added, there, restored)
         vectors = self._new_vectors(changes.merged)
         plain = {key: each for key, each in added.items() if key not in changes.replaced}
         step = Step(summary, unchanged=unchanged, restored=restored, removed=changes.removed)

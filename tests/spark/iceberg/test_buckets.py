@@ -47,3 +47,35 @@ def test_a_table_in_a_bucket(repo: Repository, spark: SparkSession, with_s3a: No
     main.commit("update")
     main.revert("main")
     assert rows_of(repo.read("main", TABLE)) == expected
+
+
+def test_an_imported_table_whose_metadata_has_s3(
+    repo: Repository, bucket: str, spark: SparkSession, with_s3a: None
+) -> None:
+    """Amazon's engines write such paths, and its catalogs name them."""
+    settings = {"type": "hadoop", "warehouse": f"s3://{bucket}/outside", "cache-enabled": "false"}
+    spark.conf.set("fs.s3.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
+    spark.conf.set("spark.sql.catalog.emr", "org.apache.iceberg.spark.SparkCatalog")
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.emr.{name}", value)
+    modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(
+        f"CREATE TABLE emr.db.orders USING iceberg TBLPROPERTIES ({modes}) "
+        "AS SELECT /*+ COALESCE(1) */ id FROM range(4)"
+    )
+    spark.sql("DELETE FROM emr.db.orders WHERE id = 3")
+    main = repo.branch("main")
+    main.import_objects("catalog:emr.db.orders", TABLE)
+    dev = repo.create_branch("dev", "main")
+    with dev.edit_iceberg(TABLE) as table:
+        spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    dev.commit("delete")
+    with main.edit_iceberg(TABLE) as table:
+        spark.sql(f"DELETE FROM {table} WHERE id = 1")
+        spark.sql(f"INSERT INTO {table} VALUES (7)")
+    main.commit("delete and append")
+    repo.merge("dev", "main")
+    assert rows_of(repo.read("main", TABLE)) == [(0,), (7,)]
+    address = metadata_of(repo, "main", TABLE).address
+    assert rows_of(spark.read.format("iceberg").load(address)) == [(0,), (7,)]
+    assert rows_of(spark.table("emr.db.orders")) == [(0,), (1,), (2,)]
