@@ -19,6 +19,9 @@ THROTTLED, DROPPED, LOST, CUT = "throttled", "dropped", "lost", "cut"
 STALLED, SHORT = "stalled", "short"
 """Not answered for a long time; answered in half, with the length of the half."""
 
+LATE = "late"
+"""Held until the test releases it, then done, although the client has given up and tried again."""
+
 FAULTS = (THROTTLED, DROPPED, LOST, CUT)
 
 _SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>slow</Message></Error>"
@@ -41,6 +44,7 @@ class FaultyStore:
         self.requests = 0
         self.stall_seconds = 0.0
         self._aim: tuple[str, int, int] | None = None
+        self._released, self._arrived = Event(), Event()
 
     def aim(self, fault: str | None, first: int = 1, count: int = 1) -> None:
         """Spoil `count` requests from a number on, counted from now, and no others."""
@@ -56,6 +60,19 @@ class FaultyStore:
             if fault is not None:
                 self.spoilt[fault] += 1
             return fault
+
+    def hold(self) -> None:
+        """Hold the thread of a late request until its release."""
+        self._released.wait(60)
+
+    def release(self) -> None:
+        """Let a late request through, and wait until the server has answered it."""
+        self._released.set()
+        assert self._arrived.wait(60)
+
+    def report_arrival(self) -> None:
+        """Report that the server has answered a late request."""
+        self._arrived.set()
 
     def _chosen(self) -> str | None:
         if self._aim is not None:
@@ -98,6 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
         elif fate == THROTTLED:
             self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
+        elif fate == LATE:
+            self.faulty.hold()
+            self._ask(body)
+            self.faulty.report_arrival()
+            self._hang_up()
         else:
             status, headers, answer = self._ask(body)
             if fate == SHORT:

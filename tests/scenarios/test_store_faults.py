@@ -1,4 +1,9 @@
-"""Every store on a bad line: nothing is lost, and no create is reported as another one's."""
+"""Every store on a bad line: nothing is lost, and no create is reported as another one's.
+
+An attempt that the client gave up may arrive after all later requests, even after the deletion of
+its key. In a lake, such an object is unreferenced, as no key is used again, and the next garbage
+collection deletes it. So do these tests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from random import Random
 
 import pytest
 
-from campaigns.faults.faulty_store import FAULTS, STALLED, FaultyStore, faulty_store
+from campaigns.faults.faulty_store import FAULTS, LATE, STALLED, FaultyStore, faulty_store
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store, remote
 from sparklake.testing.s3_server import fresh_bucket
@@ -76,11 +81,17 @@ def race(store: ObjectStore, number: int, chance: Random) -> tuple[str, bytes]:
     return key, bodies[wins.index(True)]
 
 
-def check(store: ObjectStore, objects: dict[str, bytes], folder: Path) -> None:
-    """Read everything in every way."""
-    assert {each.key: each.size for each in store.list()} == {
-        key: len(body) for key, body in objects.items()
-    }
+def listed(store: ObjectStore) -> dict[str, int]:
+    return {each.key: each.size for each in store.list()}
+
+
+def check(store: ObjectStore, objects: dict[str, bytes], folder: Path, gone: set[str]) -> None:
+    """Read everything in every way, after deleting what late creates brought back."""
+    sizes = listed(store)
+    while late := sizes.keys() & gone:
+        list(map(store.delete, late))
+        sizes = listed(store)
+    assert sizes == {key: len(body) for key, body in objects.items()}
     assert [each[:] for each in store.get_many([*objects])] == [*objects.values()]
     for number, (key, body) in enumerate(objects.items()):
         if number % 4 == 0:
@@ -95,22 +106,51 @@ def check(store: ObjectStore, objects: dict[str, bytes], folder: Path) -> None:
 def bear(line: Line, folder: Path, least: int) -> Counter[str]:
     """Write, read and delete until enough answers were spoilt."""
     store, chance, objects, number = line.store, Random(5), dict[str, bytes](), 0
+    gone = set[str]()
     while line.proxy.spoilt.total() < least:
         with ThreadPoolExecutor(8) as pool:
             numbers = range(number, number + ROUND)
             objects.update(pool.map(lambda each: race(store, each, Random(each)), numbers))
             number += ROUND
-            gone = chance.sample(sorted(objects), ROUND // 2)
-            list(pool.map(store.delete, gone))
-        for key in gone:
+            deleted = chance.sample(sorted(objects), ROUND // 2)
+            list(pool.map(store.delete, deleted))
+        for key in deleted:
             del objects[key]
-        check(store, objects, folder)
+        gone.update(deleted)
+        check(store, objects, folder, gone)
     return line.proxy.spoilt
 
 
 @pytest.mark.system
 def test_nothing_is_lost(line: Line, tmp_path: Path) -> None:
     assert set(bear(line, tmp_path, 40)) == {*FAULTS, STALLED}
+
+
+@pytest.mark.system
+def test_a_create_that_arrives_after_the_deletion(line: Line) -> None:
+    """It was tried again in time, so it brings the object back: with its content, until deleted."""
+    store, key, body = line.store, "data/late", b"once"
+    line.proxy.aim(LATE)
+    assert store.put_if_absent(key, body)
+    store.delete(key)
+    assert listed(store) == {}
+    line.proxy.release()
+    assert listed(store) == {key: len(body)}
+    assert not store.put_if_absent(key, b"another")
+    assert store.get(key) == body
+    store.delete(key)
+    assert listed(store) == {}
+
+
+@pytest.mark.system
+def test_a_create_that_arrives_late_replaces_nothing(line: Line) -> None:
+    store, key = line.store, "data/late"
+    line.proxy.aim(LATE)
+    assert store.put_if_absent(key, b"once")
+    store.delete(key)
+    assert store.put_if_absent(key, b"other")
+    line.proxy.release()
+    assert store.get(key) == b"other"
 
 
 @pytest.mark.exhaustive
