@@ -1,4 +1,4 @@
-"""Commands of a shell that this process runs in its Spark session, instead of starting a JVM."""
+"""Commands of a shell that this process runs, in its Spark session if there is one."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def scene_of(
             mock.patch.dict(os.environ, environment, clear=True),
             mock.patch.object(sys, "path", [str(home), *sys.path]),
             warnings.catch_warnings(),
-            _shell(environment, home, spark) as shell,
+            _shell(page, environment, home) as shell,
             ExitStack() as closing,
         ):
             closing.callback(os.chdir, Path.cwd())
@@ -185,11 +185,9 @@ def scene_of(
 
 
 @contextmanager
-def _shell(
-    environment: Mapping[str, str], home: Path, spark: SparkSession | None
-) -> Iterator[Shell]:
-    """Run a shell. With a session, its commands run in this process, which has the session."""
-    if spark is None:
+def _shell(page: Page, environment: Mapping[str, str], home: Path) -> Iterator[Shell]:
+    """Run a shell. Its commands run in this process, which is quicker and may have a session."""
+    if page.submits or "embedded" in page.needs:
         with running_shell(environment, home, None) as shell:
             yield shell
         return
