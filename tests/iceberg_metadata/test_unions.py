@@ -555,3 +555,33 @@ def test_written_lists_are_readable(base: Side) -> None:
     )
     new = next(iter(current.entries.values()))
     assert (new[504], new[505], new[512], new[515], new[516]) == (1, 0, 10, 3, 3)
+
+
+def column(number: int, name: str) -> dict[str, Any]:
+    return {"id": number, "name": name, "required": False, "type": "long"}
+
+
+def with_schemas(side: Side, *schemas: Sequence[dict[str, Any]]) -> None:
+    numbered = [
+        {"type": "struct", "schema-id": at, "fields": list(each)} for at, each in enumerate(schemas)
+    ]
+    ids = [each["id"] for one in schemas for each in one]
+    side.more |= {"schemas": numbered, "current-schema-id": len(schemas) - 1}
+    side.more["last-column-id"] = max(ids)
+
+
+def test_a_column_that_an_earlier_merge_gave_another_id(base: Side) -> None:
+    key, x, y = column(1, "id"), column(2, "x"), column(2, "y")
+    with_schemas(base, [key])
+    source, dest = start(base, "a")
+    with_schemas(source, [key], [key, x])
+    with_schemas(dest, [key], [key, y])
+    dest.commit(data(dest, "d"))
+    dest.snapshots[-1]["schema-id"] = 1
+    table, _ = unite(base, source, dest)
+    assert table.document["schemas"][-1]["fields"] == [key, y, {**x, "id": 3}]
+    before, merged = source.fork("s"), _as_side(dest, table)
+    source.commit(data(source, "c"))
+    source.snapshots[-1]["schema-id"] = 1
+    refused(source, merged, before, "column id 2 to different columns, and source's files have it")
+    refused(merged, source, before, "column id 2 to different columns, and source's files have it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -183,19 +184,28 @@ def _with_additions(
 
 
 def _clashing(base: Document, source: Document, dest: Document) -> set[int]:
-    """Return the ids that both sides gave to columns since base, except to equal ones."""
+    """Return the ids that both sides gave to columns, except to equal ones.
+
+    An earlier merge may have given another id to a column of base, so older ids are compared, too.
+    """
     start = base.get("last-column-id", 0)
     stop = min(source.get("last-column-id", 0), dest.get("last-column-id", 0))
-    definitions = []
-    for document in (source, dest):
-        every = document.get("schemas") or [document.get("schema") or {}]
-        columns: dict[int, Any] = {}
-        for schema in every:
-            columns.update(_numbered(schema))
-        definitions.append(columns)
-    theirs, ours = definitions
-    numbers = range(start + 1, stop + 1)
-    return {each for each in numbers if each not in ours or theirs.get(each) != ours[each]}
+    theirs, ours = map(_definitions, (source, dest))
+    return {
+        each
+        for each in range(1, stop + 1)
+        if (each > start or (each in theirs and each in ours))
+        and (each not in ours or theirs.get(each, set()).isdisjoint(ours[each]))
+    }
+
+
+def _definitions(document: Document) -> dict[int, set[Any]]:
+    """Return the columns by id, in all schemas."""
+    columns = defaultdict[int, set[Any]](set)
+    for schema in document.get("schemas") or [document.get("schema") or {}]:
+        for number, column in _numbered(schema):
+            columns[number].add(column)
+    return {**columns}
 
 
 def _used(document: Document, commit: IcebergCommit) -> set[int]:
@@ -256,7 +266,7 @@ def _is_wider(before: str, after: str) -> bool:
 def _with_specs(
     base: Document, source: Document, dest: Document, theirs: Sequence[IcebergCommit]
 ) -> Document:
-    old, their, our = map(_specs, (base, source, dest))
+    old, their, our = map(specs_of, (base, source, dest))
     used = {
         entry.file.spec_id
         for each in theirs
@@ -286,7 +296,7 @@ def _with_specs(
     return {**result, "partition-spec": their[number]} if "partition-spec" in dest else result
 
 
-def _specs(document: Document) -> dict[int, Sequence[Field]]:
+def specs_of(document: Document) -> dict[int, Sequence[Field]]:
     every = document.get("partition-specs")
     if every is None:
         return {0: document.get("partition-spec") or []}
