@@ -133,6 +133,17 @@ class AvroFile:
             if block.tell() != len(data):
                 raise CorruptFileError("an Avro file has a block with trailing bytes")
 
+    def with_optional_long(self, record: int, name: str, number: int) -> AvroFile:
+        """Return the file with another optional field in a nested record, for new records only."""
+        schema = msgspec.json.decode(self.header["avro.schema"])
+        column = {"name": name, "type": ["null", "long"], "default": None, "field-id": number}
+        for each in schema["fields"]:
+            if each.get("field-id") == record:
+                each["type"]["fields"].append(column)
+        text = msgspec.json.encode(schema)
+        header = {**self.header, "avro.schema": text}
+        return AvroFile(header, _checked_schema(text), self.body, self.sync)
+
     def with_records(
         self, records: Iterable[ById], header: Mapping[str, str] | None = None
     ) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparklake.errors import InvalidInputError
@@ -120,37 +120,53 @@ def _live(avro: AvroFile, listed: ById, manifest: Manifest) -> Iterator[Entry]:
         for number in (_SEQUENCE, _FILE_SEQUENCE):
             if number in fields and fields[number] is None:
                 fields[number] = manifest.sequence_number if each[_STATUS] == ADDED else 0
-        has_id = fields[_FILE].get(_FIRST_ROW, 0) is not None
-        if file.content is Content.DATA and next_row is not None and not has_id:
-            fields[_FILE][_FIRST_ROW] = next_row
-            next_row += file.records
+        if file.content is Content.DATA:
+            # A manifest of an earlier version has no field for row ids, and its files have some.
+            first = fields[_FILE].setdefault(_FIRST_ROW, None)
+            if first is None and next_row is not None:
+                fields[_FILE][_FIRST_ROW] = next_row
+                next_row += file.records
         yield Entry(fields, file, manifest.path)
 
 
-def check_fields(version: int, manifest: ManifestFile) -> None:
-    """Reject a manifest that lacks fields which rewritten entries need."""
+def rewritable(version: int, manifest: ManifestFile) -> ManifestFile:
+    """Return a manifest to write with other entries. One of an earlier version gets row ids.
+
+    Raises:
+        InvalidInputError: It lacks fields that rewritten entries need.
+    """
     columns = {each["id"]: each for each in manifest.avro.schema["fields"]}
-    needed = {*_ENTRY_FIELDS[min(version, 2)]}
-    missing = needed - columns.keys()
-    names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
-    if version > 2 and manifest.listed.get(517) == 0 and _FIRST_ROW not in names:
-        missing.add(_FIRST_ROW)
-    if missing:
+    if missing := {*_ENTRY_FIELDS[min(version, 2)]} - columns.keys():
         raise InvalidInputError(
             f"its manifest {manifest.listed[500]} lacks the fields {sorted(missing)} of format "
             f"version {version}"
         )
+    names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
+    if version > 2 and manifest.listed.get(517) == 0 and _FIRST_ROW not in names:
+        avro = manifest.avro.with_optional_long(_FILE, "first_row_id", _FIRST_ROW)
+        return replace(manifest, avro=avro)
+    return manifest
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestList:
+    """A manifest list. In entries, the summary of a partition column is a mapping by field id."""
+
     avro: AvroFile
     entries: Mapping[str, ById]
 
     @staticmethod
     def of(body: bytes) -> ManifestList:
         avro = AvroFile.of(body)
-        return ManifestList(avro, {parse_manifest(each).path: each for each in avro.records()})
+        names = _summary_fields(avro)
+        entries = dict[str, ById]()
+        for each in avro.records():
+            columns = each.get(_PARTITIONS)
+            if columns is not None:
+                named = [dict(zip(names, one, strict=True)) for one in columns]
+                each = {**each, _PARTITIONS: named}
+            entries[parse_manifest(each).path] = each
+        return ManifestList(avro, entries)
 
     def written(self, version: int, entries: Iterable[ById], header: Mapping[str, str]) -> bytes:
         """Return a manifest list of the same schema. Entries may be those of another one."""
@@ -158,7 +174,7 @@ class ManifestList:
         needed = {number for at in range(1, version + 1) for number in _LIST_FIELDS[at]}
         if missing := needed - fields.keys():
             raise InvalidInputError(f"its manifest list lacks the fields {sorted(missing)}")
-        rows = []
+        rows, names = [], _summary_fields(self.avro)
         for each in entries:
             if unknown := {
                 number for number in each.keys() - fields.keys() if each[number] is not None
@@ -167,8 +183,17 @@ class ManifestList:
                     f"its manifest list has the unknown fields {sorted(unknown)}"
                 )
             row = {number: each.get(number) for number in fields}
-            # Summaries of partitions are optional, and their columns depend on the writer.
-            if each is not self.entries.get(each[500]):
-                row[_PARTITIONS] = None
+            # The bounds of a manifest apply to one with fewer files, too.
+            columns = row.get(_PARTITIONS)
+            if columns is not None:
+                row[_PARTITIONS] = [[one.get(name) for name in names] for one in columns]
             rows.append(row)
         return self.avro.with_records(rows, header)
+
+
+def _summary_fields(avro: AvroFile) -> list[int]:
+    """Return the ids of the fields in the summary of a partition column."""
+    kinds = [each["type"] for each in avro.schema["fields"] if each["id"] == _PARTITIONS]
+    arrays = (each for kind in kinds for each in (kind if isinstance(kind, list) else [kind]))
+    fields = [each["items"]["fields"] for each in arrays if each != "null"]
+    return [each["id"] for each in fields[0]] if fields else []

@@ -17,7 +17,7 @@ from sparklake.iceberg_metadata.entries import (
     FileKey,
     ManifestFile,
     ManifestList,
-    check_fields,
+    rewritable,
 )
 from sparklake.iceberg_metadata.file_names import (
     METADATA_FOLDER,
@@ -211,7 +211,7 @@ class Continuation:
     def _written(
         self, manifest: ManifestFile, rows: Sequence[ById], number: int, sequence: int
     ) -> ById:
-        check_fields(self.version, manifest)
+        manifest = rewritable(self.version, manifest)
         body = manifest.rewritten(rows)
         path = self.put(f"{METADATA_FOLDER}{self.new_name('m')}.avro", body)
         listed = manifest.listing(path, body, rows, number, sequence)

@@ -115,6 +115,25 @@ def test_deletes_of_different_files(table: BranchTable) -> None:
     assert sorted(ids(table, "main")) == [2, 6]
 
 
+def test_a_rebase_repeats_each_commit(table: BranchTable) -> None:
+    dev, main = start(table)
+    table.commit(dev, append(5))
+    table.commit(dev, delete(1))
+    table.commit(main, delete(3))
+    table.commit(main, append(7))
+    dev.rebase("main")
+    assert sorted(ids(table, "dev")) == [2, 4, 5, 7]
+    check_names(table, "dev")
+    table.commit(main, append(8))
+    table.repo.merge("dev", "main")
+    assert sorted(ids(table, "main")) == [2, 4, 5, 7, 8]
+    table.commit(dev, delete(2))
+    table.commit(main, delete(2))
+    with pytest.raises(MergeConflictError, match="removed, rewrote or never had"):
+        dev.rebase("main")
+    assert sorted(ids(table, "dev")) == [4, 5, 7]
+
+
 CONFLICTS: list[tuple[Any, Any, str]] = [
     (delete(1), delete(2), "dest removed, rewrote or never had"),
     (delete(1, 2), delete(1, 2), "dest removed, rewrote or never had"),
@@ -265,6 +284,16 @@ def test_partitions(repo: Repository, tmp_path: Path) -> None:
     table.commit(main, lambda each: each.delete("name = 'b'"))
     repo.merge("dev", "main")
     assert table.rows("main") == [(3, "c"), (4, "a")]
+    snapshot = table.table("main").current_snapshot()
+    assert snapshot is not None
+    # Readers prune manifests by the bounds of partitions.
+    bounds = [
+        [(each.lower_bound, each.upper_bound) for each in one.partitions or ()]
+        for one in snapshot.manifests(table.table("main").io)
+    ]
+    assert [(b"c", b"c")] in bounds
+    assert all(bounds)
+    assert table.table("main").scan("name = 'c'").to_arrow().num_rows == 1
 
     def add_field(table: Table) -> None:
         with table.update_spec() as update:
