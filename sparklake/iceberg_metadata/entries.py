@@ -163,8 +163,8 @@ class ManifestList:
         for each in avro.records():
             columns = each.get(_PARTITIONS)
             if columns is not None:
-                named = [dict(zip(names, one, strict=True)) for one in columns]
-                each = {**each, _PARTITIONS: named}
+                pairs = [dict(zip(names, one, strict=True)) for one in columns]
+                each = {**each, _PARTITIONS: pairs}
             entries[parse_manifest(each).path] = each
         return ManifestList(avro, entries)
 

@@ -186,7 +186,7 @@ def _with_additions(
 def _clashing(base: Document, source: Document, dest: Document) -> set[int]:
     """Return the ids that both sides gave to columns, except to equal ones.
 
-    An earlier merge may have given another id to a column of base, so older ids are compared, too.
+    Older ids are compared, too, because merges give other ids to columns.
     """
     start = base.get("last-column-id", 0)
     stop = min(source.get("last-column-id", 0), dest.get("last-column-id", 0))
