@@ -15,7 +15,13 @@ from sparklake.stores.objects.local.store import LocalStore
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.connections import Connections
 
-_READS = {"get": "gets", "get_many": "gets", "get_to_file": "gets", "find": "finds"}
+_READS = {
+    "get": "gets",
+    "get_many": "gets",
+    "get_to_file": "gets",
+    "paths": "gets",
+    "find": "finds",
+}
 _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("put_")), "puts")
 
 
@@ -61,7 +67,7 @@ def noted_moves() -> Iterator[list[str]]:
 def recorded_reads() -> Iterator[list[str]]:
     """Record the names of the files that local stores read, in order."""
     names: list[str] = []
-    get, get_many = LocalStore.get, LocalStore.get_many
+    get, get_many, paths = LocalStore.get, LocalStore.get_many, LocalStore.paths
 
     def noting(store: LocalStore, key: str) -> bytes:
         names.append(key.rpartition("/")[2])
@@ -72,9 +78,14 @@ def recorded_reads() -> Iterator[list[str]]:
             names.append(key.rpartition("/")[2])
             yield from get_many(store, [key])
 
+    def noting_paths(store: LocalStore, keys: Sequence[str]) -> list[str]:
+        names.extend(key.rpartition("/")[2] for key in keys)
+        return paths(store, keys)
+
     with (
         mock.patch.object(LocalStore, "get", noting),
         mock.patch.object(LocalStore, "get_many", noting_many),
+        mock.patch.object(LocalStore, "paths", noting_paths),
     ):
         yield names
 

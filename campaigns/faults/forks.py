@@ -39,6 +39,7 @@ FILE_SYSTEM = ("link", "fsync", "open")
 OBJECT_STORE = (
     "get",
     "get_many",
+    "paths",
     "get_to_file",
     "put_if_absent",
     "put_many_if_absent",

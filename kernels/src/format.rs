@@ -9,7 +9,7 @@ pub const SNAPPY_RATIO: usize = 22;
 pub const PROPERTIES: &[u8] = b"rocksdb.properties";
 pub const DIRECTORY: &[u8] = b"sparklake.directory";
 
-const UNCOMPRESSED: u8 = 0;
+pub const UNCOMPRESSED: u8 = 0;
 const SNAPPY: u8 = 1;
 const CRC32C: u8 = 1;
 const FORMAT_VERSION: u32 = 2;

@@ -15,7 +15,10 @@ use pyo3::types::{PyBytes, PyList};
 use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
 use crate::format::Handle;
 use crate::listing::{self, Listing};
+use crate::ranges::{Format, Written};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
+use crate::tables::{Input, Interval, Range};
+use crate::tasks::{self, Decisions};
 use crate::walks::{Edit, ids_of};
 use crate::write::{Source, Unit, Writer};
 use crate::{entry, fields, hashing, named, texts, verify, walks};
@@ -23,7 +26,7 @@ use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -551,6 +554,124 @@ fn plain_uris<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Ar
     Ok(plain.into_pyarray(py))
 }
 
+/// The bytes of a range, or the path of its file.
+#[derive(FromPyObject)]
+enum RangeFile<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Path(PathBuf),
+}
+
+/// The ranges of a side, each with the id that it must have, if any.
+type SideRanges<'py> = Vec<(RangeFile<'py>, Option<Bound<'py, PyBytes>>)>;
+type Stop<'py> = Option<Bound<'py, PyBytes>>;
+type Pieces<'py> = Vec<(Bound<'py, PyBytes>, Stop<'py>)>;
+type Properties = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn ranges<'a>(side: &'a SideRanges) -> Outcome<Vec<Range<'a>>> {
+    let range = |(file, id): &'a (RangeFile, Option<Bound<PyBytes>>)| {
+        let input = match file {
+            RangeFile::Bytes(bytes) => Input::Bytes(bytes.as_bytes()),
+            RangeFile::Path(path) => Input::Path(path.clone()),
+        };
+        let id = id.as_ref().map(|id| id.as_bytes().try_into()).transpose();
+        Ok(Range { input, id: id.map_err(|_| bytes::Declined)? })
+    };
+    side.iter().map(range).collect()
+}
+
+fn intervals<'a>(pieces: &'a Pieces) -> Vec<Interval<'a>> {
+    let interval = |(start, stop): &'a (Bound<PyBytes>, Stop)| Interval {
+        start: start.as_bytes(),
+        stop: stop.as_ref().map(|stop| stop.as_bytes()),
+    };
+    pieces.iter().map(interval).collect()
+}
+
+/// Returns for each range: its piece, id, keys, count, size, tombstones, whether it is closed, and
+/// its file, unless that is written.
+fn ranges_written<'py>(
+    py: Python<'py>,
+    written: Vec<Written>,
+    in_files: bool,
+) -> PyResult<Bound<'py, PyList>> {
+    let rows = written.iter().map(|each| {
+        let [id, min_key, max_key] =
+            [&each.id[..], &each.min_key, &each.max_key].map(|part| PyBytes::new(py, part));
+        let file = if in_files { None } else { Some(PyBytes::new(py, &each.file)) };
+        let numbers = (each.count, each.size, each.tombstones);
+        (each.piece, id, min_key, max_key, numbers, each.is_closed, file)
+    });
+    PyList::new(py, rows.collect::<Vec<_>>())
+}
+
+type Ranges<'py> = Bound<'py, PyList>;
+
+/// Returns the ranges, the changed keys, and the numbers of added, removed and changed ones.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn apply_task<'py>(
+    py: Python<'py>,
+    base: SideRanges<'py>,
+    layers: Vec<SideRanges<'py>>,
+    pieces: Pieces<'py>,
+    format: (u64, bool, Properties, Option<String>),
+    most_keys: usize,
+) -> PyResult<(Ranges<'py>, Option<Column<'py>>, (usize, usize, usize))> {
+    let (base, pieces) = (ranges(&base)?, intervals(&pieces));
+    let layers = layers.iter().map(ranges).collect::<Outcome<Vec<_>>>()?;
+    let (range_records, compress, properties, stem) = &format;
+    let (properties, stem) = (&properties[..], stem.as_deref());
+    let format = Format { range_records: *range_records, compress: *compress, properties, stem };
+    let applied = run(py, || tasks::apply(&base, &layers, &pieces, &format, most_keys))?;
+    let ranges = ranges_written(py, applied.written, stem.is_some())?;
+    let counts = (applied.added, applied.removed, applied.changed);
+    Ok((ranges, applied.keys.map(|keys| column(py, keys)), counts))
+}
+
+/// Returns the ranges, the changed keys, the differing ones with their flags, and the conflicts.
+///
+/// `decided` has a kind for each conflict, and the entries of those that are replaced.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn merge_task<'py>(
+    py: Python<'py>,
+    sides: [SideRanges<'py>; 3],
+    pieces: Pieces<'py>,
+    format: (u64, bool, Properties, Option<String>),
+    most_keys: usize,
+    decided: Option<(Buffer<'py>, Buffer<'py>, Bounds<'py>)>,
+) -> PyResult<(
+    Ranges<'py>,
+    Option<Column<'py>>,
+    (Column<'py>, Array<'py, u8>),
+    Vec<(Bound<'py, PyBytes>, Vec<Option<Bound<'py, PyBytes>>>)>,
+)> {
+    let [base, source, dest] = sides.each_ref().map(ranges);
+    let (base, source, dest, pieces) = (base?, source?, dest?, intervals(&pieces));
+    let (range_records, compress, properties, stem) = &format;
+    let (properties, stem) = (&properties[..], stem.as_deref());
+    let format = Format { range_records: *range_records, compress: *compress, properties, stem };
+    let decisions = match &decided {
+        Some((kinds, data, bounds)) => {
+            let entries = Items::new(flat(data)?, flat(bounds)?)?;
+            Some(Decisions { kinds: flat(kinds)?, entries })
+        }
+        None => None,
+    };
+    let merged = run(py, || {
+        tasks::merge([&base, &source, &dest], &pieces, &format, most_keys, decisions.as_ref())
+    })?;
+    let ranges = ranges_written(py, merged.written, stem.is_some())?;
+    let conflicts = merged.conflicts.iter().map(|each| {
+        let stored = [&each.base, &each.source, &each.dest];
+        let stored = stored.map(|value| value.as_ref().map(|value| PyBytes::new(py, value)));
+        (PyBytes::new(py, &each.key), stored.into())
+    });
+    let conflicts = conflicts.collect();
+    let differing = (column(py, merged.differing), merged.flags.into_pyarray(py));
+    Ok((ranges, merged.keys.map(|keys| column(py, keys)), differing, conflicts))
+}
+
 /// Has glibc keep freed memory for the next tree file, up to 64 MB.
 ///
 /// To free a mapped block raises the size from which blocks are mapped, and twice that size is
@@ -590,6 +711,8 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_entries, module)?)?;
     module.add_function(wrap_pyfunction!(verify_records, module)?)?;
     module.add_function(wrap_pyfunction!(named_objects, module)?)?;
+    module.add_function(wrap_pyfunction!(apply_task, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_task, module)?)?;
     module.add_class::<Folder>()?;
     module.add_function(wrap_pyfunction!(md5_files, module)?)?;
     module.add_function(wrap_pyfunction!(plain_keys, module)?)?;

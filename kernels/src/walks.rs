@@ -158,20 +158,24 @@ pub fn paired(left: &Keys, right: &Keys) -> (Vec<i64>, Vec<i64>) {
 /// Returns the positions after the ids that a number divides, as big-endian integers.
 pub fn range_ends(ids: &[Id], divisor: u64) -> Outcome<Vec<i64>> {
     require(divisor > 0 && divisor <= u64::from(u32::MAX))?;
-    let is_end = |id: &Id| {
-        if divisor.is_power_of_two() {
-            // It divides the whole number if it divides the last word.
-            let mut word = [0; 4];
-            word.copy_from_slice(&id[ID_BYTES - 4..]);
-            return u64::from(u32::from_be_bytes(word)) % divisor == 0;
-        }
-        let mut rest = 0;
-        for word in id.as_chunks::<4>().0 {
-            rest = (rest << 32 | u64::from(u32::from_be_bytes(*word))) % divisor;
-        }
-        rest == 0
-    };
-    Ok(ids.iter().enumerate().filter(|(_, id)| is_end(id)).map(|(row, _)| row as i64 + 1).collect())
+    let ends = ids.iter().enumerate().filter(|(_, id)| is_range_end(id, divisor));
+    Ok(ends.map(|(row, _)| row as i64 + 1).collect())
+}
+
+/// Returns whether a number of 1 to 2^32 - 1 divides an id.
+#[inline]
+pub fn is_range_end(id: &Id, divisor: u64) -> bool {
+    if divisor.is_power_of_two() {
+        // It divides the whole number if it divides the last word.
+        let mut word = [0; 4];
+        word.copy_from_slice(&id[ID_BYTES - 4..]);
+        return u64::from(u32::from_be_bytes(word)) % divisor == 0;
+    }
+    let mut rest = 0;
+    for word in id.as_chunks::<4>().0 {
+        rest = (rest << 32 | u64::from(u32::from_be_bytes(*word))) % divisor;
+    }
+    rest == 0
 }
 
 /// The edit of a block: which of its records go, and which are added before which positions.

@@ -9,7 +9,10 @@ use sparklake_kernels::format::{self, Handle, SNAPPY_RATIO};
 use sparklake_kernels::hashing::{Id, record_id, sha256};
 use sparklake_kernels::listing;
 use sparklake_kernels::named;
+use sparklake_kernels::ranges::Format;
 use sparklake_kernels::read::{self, COLUMNS, Directory, Ending, Place};
+use sparklake_kernels::tables::{Input, Interval, Range};
+use sparklake_kernels::tasks::{self, Decisions, Merged};
 use sparklake_kernels::texts;
 use sparklake_kernels::verify;
 use sparklake_kernels::walks::{self, Edit};
@@ -162,6 +165,33 @@ fn read_all(file: &[u8]) -> Outcome<()> {
     opened.map(|_| ())
 }
 
+/// Runs tasks on two files, of which one may be damaged.
+fn run_tasks(file: &[u8], other: &[u8], chance: &mut Chance) -> Outcome<()> {
+    let range = |bytes| vec![Range { input: Input::Bytes(bytes), id: None }];
+    let (one, two) = (range(file), range(other));
+    let range_records = [3, 64, 1000, 0][chance.below(4)];
+    let format = Format { range_records, compress: false, properties: &[], stem: None };
+    let [start, middle, stop] = [5, 50, 190].map(|key| format!("k/{key:05}").into_bytes());
+    let everything = [Interval { start: b"", stop: None }];
+    let parts = [
+        Interval { start: &start, stop: Some(&middle) },
+        Interval { start: &middle, stop: Some(&stop) },
+    ];
+    let pieces = if chance.below(2) == 0 { &everything[..] } else { &parts[..] };
+    let layers = [range(other), range(file)];
+    let _ = tasks::apply(&two, &layers[1..], pieces, &format, 10);
+    let _ = tasks::merge([&[], &two, &one], pieces, &format, 10, None);
+    let _ = tasks::merge([&one, &two, &[]], pieces, &format, 10, None);
+    let Merged { conflicts, .. } = tasks::merge([&two, &one, &two], pieces, &format, 10, None)?;
+    let kinds: Vec<u8> = conflicts.iter().map(|_| chance.below(4) as u8).collect();
+    let entries = NewItems::with_capacity(0, 0);
+    let decisions = Decisions { kinds: &kinds, entries: entries.items()? };
+    let _ = tasks::merge([&two, &one, &two], pieces, &format, 10, Some(&decisions));
+    let applied = tasks::apply(&one, &layers, pieces, &format, 10)?;
+    assert!(applied.written.iter().all(|each| each.min_key <= each.max_key));
+    Ok(())
+}
+
 fn id_of(words: &[u64; 4]) -> Id {
     let mut id = [0; ID_BYTES];
     for (bytes, word) in id.as_chunks_mut::<8>().0.iter_mut().zip(words) {
@@ -176,6 +206,7 @@ fn hostile_file(table: &Table, chance: &mut Chance) -> Outcome<()> {
     let handle = blocks[chance.below(blocks.len())].1.handle;
     chance.damage(&mut file[handle.offset..handle.offset + handle.size + 1]);
     repair(&mut file, handle);
+    let _ = run_tasks(&file, &table.file, chance);
     read_all(&file)
 }
 
@@ -186,6 +217,7 @@ fn hostile_ending(table: &Table, chance: &mut Chance) -> Outcome<()> {
     chance.damage(&mut file[at..]);
     let start = chance.below(file.len());
     let _ = read::read_ending(&file[start..], file.len());
+    let _ = run_tasks(&file, &table.file, chance);
     read_all(&file)
 }
 
@@ -354,6 +386,7 @@ fn sound_tables_are_accepted() {
         for records in [1, 64, 300, 2000] {
             let table = table(records, compress, &mut Chance(7));
             assert_eq!(read_all(&table.file), Ok(()));
+            assert_eq!(run_tasks(&table.file, &table.file, &mut Chance(5)), Ok(()));
             let tail = &table.file[table.file.len() - 60..];
             assert!(matches!(read::read_ending(tail, table.file.len()), Ok(Ending::NeededFrom(_))));
         }

@@ -139,8 +139,7 @@ MAX_TABLES = 10_000
 class ChangedLogs:
     folders: set[bytes] = field(default_factory=set)
 
-    def observe(self, changes: BlockChanges) -> None:
-        keys = changes.keys()
+    def observe(self, keys: pa.BinaryArray) -> None:
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
         if len(self.folders) > MAX_TABLES:
@@ -152,7 +151,7 @@ class ChangedLogs:
 
 def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
     logs = ChangedLogs()
-    logs.observe(changes)
+    logs.observe(changes.keys())
     return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -288,6 +288,35 @@ def _source(table: Table, first: int, stop: int) -> tuple[Bytes, int, Positions,
     directory = table.directory
     keys = b"".join((*directory.first_keys, *directory.last_keys))
     return _raw(content), base, _numbers(directory.numbers).reshape(-1), _raw(keys)
+
+
+# --- whole tasks ----------------------------------------------------------------------------------
+
+RangeFile: TypeAlias = "tuple[bytes | str, bytes | None]"
+"""The bytes of a range's file or its path, and the digest of its record ids if unverified."""
+
+DEST, SOURCE, FROM_SOURCE, CONFLICT = 1, 2, 4, 8  # Flags of differing keys in a merge.
+
+
+def apply_task(
+    base: list[RangeFile], layers: list[list[RangeFile]], *settings: Any
+) -> tuple[list[Any], list[bytes] | None, tuple[int, int, int]]:
+    """Return the new ranges, the changed keys, and the numbers of changes."""
+    ranges, keys, counts = _library.apply_task(base, layers, *settings)
+    return ranges, _key_list(keys), counts
+
+
+def merge_task(
+    sides: list[list[RangeFile]], *settings: Any, decided: tuple[Bytes, pa.BinaryArray] | None
+) -> tuple[list[Any], list[bytes] | None, tuple[pa.BinaryArray, Bytes], list[Any]]:
+    """Return the new ranges, the changed keys, the differing keys, and the conflicts."""
+    decisions = decided and (decided[0], *_column(decided[1]))
+    ranges, keys, (differing, flags), conflicts = _library.merge_task(sides, *settings, decisions)
+    return ranges, _key_list(keys), (binary_array(*differing), flags), conflicts
+
+
+def _key_list(keys: tuple[Any, Bytes] | None) -> list[bytes] | None:
+    return None if keys is None else binary_array(*keys).to_pylist()
 
 
 # --- paths and files ------------------------------------------------------------------------------

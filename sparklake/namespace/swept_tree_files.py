@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from sparklake.errors import CollectionRunningError, CollectionStartedError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
@@ -19,12 +20,18 @@ def encode_ids(table_ids: Iterable[str]) -> bytes:
     return b"".join(map(bytes.fromhex, sorted(table_ids)))
 
 
-def put_tree_files(store: ObjectStore, files: Mapping[str, bytes]) -> Sequence[str]:
-    """Write tree files unless they exist or are being deleted; return the new keys."""
+def put_tree_files(store: ObjectStore, files: Mapping[str, bytes | Path]) -> Sequence[str]:
+    """Write tree files unless they exist or are being deleted; return the new keys.
+
+    A path is the file's place on this machine, until the caller deletes it.
+    """
     if not files:
         return ()
     check_kept_tree_files(store, files.keys())
-    return store.put_many_if_absent(files)
+    bodies = {key: each for key, each in files.items() if isinstance(each, bytes)}
+    paths = {key: each for key, each in files.items() if isinstance(each, Path)}
+    new_keys = store.put_many_if_absent(bodies) if bodies else ()
+    return [*new_keys, *store.put_files_if_absent(paths)] if paths else new_keys
 
 
 def check_kept_tree_files(store: ObjectStore, keys: Collection[str]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
-from sparklake.graveler.algebra.changes import BlockChanges
+from sparklake.graveler.algebra.changes import BlockChanges, DifferingKeys
 from sparklake.iceberg_metadata.file_names import CHANGED_METADATA, metadata_folder
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
 from sparklake.strategies.resolution import Resolution
@@ -25,15 +25,17 @@ class ObservedChanges:
     added: AddedFiles = field(default_factory=AddedFiles)
 
     def observe(self, changes: BlockChanges) -> None:
+        self.observe_keys(changes.differing())
+
+    def observe_keys(self, differing: DifferingKeys) -> None:
         if self.resolution.delta:
-            self.logs.observe(changes)
-        _observe_metadata(self.logs.folders, changes)
+            self.logs.observe(differing.keys)
+        _observe_metadata(self.logs.folders, differing.keys)
         if self.resolution.schema_check:
-            observe_added(self.added, changes)
+            observe_added(self.added, differing)
 
 
-def _observe_metadata(folders: set[bytes], changes: BlockChanges) -> None:
-    keys = changes.keys()
+def _observe_metadata(folders: set[bytes], keys: pa.BinaryArray) -> None:
     changed = keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA))
     folders.update(filter(None, map(metadata_folder, changed.to_pylist())))
 
@@ -47,17 +49,16 @@ _FILE = re.compile(_IN_TABLE.encode())
 _HIDDEN_KEY = re.compile(_HIDDEN.encode())
 
 
-def observe_added(files: AddedFiles, changes: BlockChanges) -> None:
+def observe_added(files: AddedFiles, differing: DifferingKeys) -> None:
     """Add the files among the differences between source and dest."""
-    in_dest, in_source = changes.left.present, changes.right.present
-    by_source, by_dest = changes.from_source, ~changes.from_source & ~changes.conflicts
-    add_samples(files.source, changes.where(in_source & ~in_dest & by_source))
-    add_samples(files.dest, changes.where(in_dest & ~in_source & by_dest))
+    keys, in_dest, in_source, by_source, conflicts = differing
+    by_dest = ~by_source & ~conflicts
+    add_samples(files.source, keys.filter(pa.array(in_source & ~in_dest & by_source)))
+    add_samples(files.dest, keys.filter(pa.array(in_dest & ~in_source & by_dest)))
 
 
-def add_samples(samples: Samples, added: BlockChanges) -> None:
-    """Add the first Parquet file of each folder. `added` are additions in key order."""
-    keys = added.keys()
+def add_samples(samples: Samples, keys: pa.BinaryArray) -> None:
+    """Add the first Parquet file of each folder. `keys` are additions in key order."""
     keys = keys.filter(pc.ends_with(keys, _ENDING))
     _add_keys(samples, keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN))))
 
@@ -82,5 +83,5 @@ def table_folder(key: bytes) -> bytes | None:
 def added_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the sampled keys of a two-way diff."""
     samples: Samples = {}
-    add_samples(samples, changes.where(~changes.left.present))
+    add_samples(samples, changes.where(~changes.left.present).keys())
     return pa.record_batch([pa.array(samples.values(), pa.binary())], names=["key"])

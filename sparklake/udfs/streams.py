@@ -9,7 +9,7 @@ from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, con
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.graveler.planning.plan import SideStream
+from sparklake.graveler.planning.plan import SideStream, joined_side
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.settings import Workspace
@@ -22,9 +22,17 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
     A task works on all its pieces at once: the cost per call hardly depends on the number of
     records. No side has a record between the pieces, unless `within_each` splits the result.
     """
-    streams = zip(*(each.piece.sides for each in pieces), strict=True)
-    hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
-    return [_read(store, sides, hull) for sides in streams]
+    hull = hull_of(pieces)
+    return [_read(store, side, hull) for side in joined_sides(pieces)]
+
+
+def hull_of(pieces: Sequence[TaskPiece]) -> Interval:
+    return Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
+
+
+def joined_sides(pieces: Sequence[TaskPiece]) -> list[SideStream]:
+    """Return one stream per side of the pieces, with each range once."""
+    return list(map(joined_side, zip(*(each.piece.sides for each in pieces), strict=True)))
 
 
 def open_tasks(workspace: Workspace, batches: Batches) -> Iterator[Sequence[Blocks]]:
@@ -63,10 +71,8 @@ def _filtered(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
         yield concatenated([restricted(block, part) for part in parts])
 
 
-def _read(store: ObjectStore, sides: Sequence[SideStream], hull: Interval) -> Iterator[Block]:
+def _read(store: ObjectStore, side: SideStream, hull: Interval) -> Iterator[Block]:
     # A side has ranges or rows, never both.
-    rows = [row for side in sides for row in side.rows]
-    if rows:
-        yield block_of_records(rows)
-    ranges = tuple(dict.fromkeys(each for side in sides for each in side.ranges))
-    yield from read_ranges(store, ranges, hull)
+    if side.rows:
+        yield block_of_records(side.rows)
+    yield from read_ranges(store, side.ranges, hull)

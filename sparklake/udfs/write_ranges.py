@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
+from sparklake.graveler import kernels
 from sparklake.graveler.algebra.changes import ChangeCounts, Conflict
 from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.algebra.three_way_merge import merge
@@ -28,8 +29,10 @@ from sparklake.rows.results import (
 from sparklake.rows.settings import Workspace
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
+from sparklake.udfs import compiled_tasks
+from sparklake.udfs.compiled_tasks import Applied, Merged
 from sparklake.udfs.observed_changes import ObservedChanges
-from sparklake.udfs.range_sink import RangeSink, open_sink
+from sparklake.udfs.range_sink import RangeSink, emptied, open_sink
 from sparklake.udfs.streams import open_sides, records_of, within_each
 from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks
 
@@ -39,12 +42,19 @@ def apply_body(
 ) -> BatchStream:
     """Write the matching keys of layers over a base. The sides are base, layers, newest first."""
     for task in plan_tasks(batches):
-        sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
-        base, *layers = open_sides(sink.store, task.pieces)
-        matching = [records_of(each, path_filter) for each in layers]
-        results = written_pieces(sink, task, apply(matching, base, counts, changed.observe))
-        sink.put()
+        with emptied(open_sink(workspace)) as sink:
+            results, counts, changed = _applied(sink, task, path_filter)
+            sink.put()
         yield encode_results([*results, ChangesResult(counts), *_keys(changed)], sink.replaced)
+
+
+@kernels.defines(compiled_tasks.apply_task)
+def _applied(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
+    counts, changed = ChangeCounts(), ChangedKeys()
+    base, *layers = open_sides(sink.store, task.pieces)
+    matching = [records_of(each, path_filter) for each in layers]
+    results = written_pieces(sink, task, apply(matching, base, counts, changed.observe))
+    return Applied(results, counts, changed)
 
 
 def merge_body(
@@ -56,22 +66,30 @@ def merge_body(
     writes nothing. Only the first conflicts are reported.
     """
     for task in plan_tasks(batches):
-        judge = Judge(resolution, workspace.storage_namespace)
-        changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
-        base, source, dest = open_sides(sink.store, task.pieces)
-        before, after = records_of(base, path_filter), records_of(source, path_filter)
-        observed = ObservedChanges(resolution)
-        merged = merge(before, after, dest, judge.decide, changed.observe, observed.observe)
-        results: list[TaskResult] = [*written_pieces(sink, task, merged)]
-        if not judge.left:
-            sink.put()
+        with emptied(open_sink(workspace, withheld=not resolution.settles_all)) as sink:
+            merged = _merged(sink, task, path_filter, resolution, workspace.storage_namespace)
+            judge, observed = merged.judge, merged.observed
+            if not judge.left:
+                sink.put()
+        results: list[TaskResult] = [*merged.pieces, *_keys(merged.changed)]
         counts = ConflictCountResult(
             judge.conflicts, judge.left, observed.logs.in_order(), observed.added
         )
-        results += [*_keys(changed), counts]
-        results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
+        results += [counts, *map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
         results += map(DeferredResult, judge.deferred)
         yield encode_results(results, sink.replaced)
+
+
+@kernels.defines(compiled_tasks.merge_task)
+def _merged(
+    sink: RangeSink, task: Task, path_filter: PathFilter, resolution: Resolution, namespace: str
+) -> Merged:
+    judge, observed = Judge(resolution, namespace), ObservedChanges(resolution)
+    changed = ChangedKeys()
+    base, source, dest = open_sides(sink.store, task.pieces)
+    before, after = records_of(base, path_filter), records_of(source, path_filter)
+    blocks = merge(before, after, dest, judge.decide, changed.observe, observed.observe)
+    return Merged(written_pieces(sink, task, blocks), changed, judge, observed)
 
 
 def virtual_merge_body(workspace: Workspace, name: CommitId, batches: Batches) -> BatchStream:

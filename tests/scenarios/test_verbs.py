@@ -41,6 +41,7 @@ OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(80)}
 CALLS = (
     "get",
     "get_many",
+    "paths",
     "put_if_absent",
     "put_many_if_absent",
     "put_files_if_absent",

@@ -131,10 +131,24 @@ class BlockChanges:
         at = np.where(there, np.cumsum(there), len(left) + np.cumsum(~there)) - 1
         return pa.concat_arrays([left, right]).take(pa.array(at))
 
+    def differing(self) -> DifferingKeys:
+        present = (self.left.present, self.right.present)
+        return DifferingKeys(self.keys(), *present, self.from_source, self.conflicts)
+
     def where(self, mask: Mask) -> BlockChanges:
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
         masks = (each[mask] for each in (self.conflicts, self.disputed, self.from_source))
         return BlockChanges(left, right, base, *masks)
+
+
+class DifferingKeys(NamedTuple):
+    """The keys that differ between source and dest, with a mask per property."""
+
+    keys: pa.BinaryArray
+    in_dest: Mask
+    in_source: Mask
+    from_source: Mask
+    conflicts: Mask
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from sparklake.graveler.ports import ObjectStore, StoredObject
@@ -23,6 +23,17 @@ class TemporaryFiles(Protocol):
 
     def remove_emptied(self) -> None:
         """Remove the empty folders of a store without objects."""
+
+
+@runtime_checkable
+class LocalFiles(Protocol):
+    """A store whose objects are files on this machine, for compiled tasks."""
+
+    def paths(self, keys: Sequence[str]) -> list[str]:
+        """Return local paths to read objects from. Objects may be missing."""
+
+    def new_temporary(self) -> str:
+        """Return a path prefix for new temporary files. Their folder exists."""
 
 
 def temporary_files(store: ObjectStore) -> Iterator[StoredObject]:

@@ -285,7 +285,10 @@ def test_a_new_object_of_a_purged_path_is_read(repo: Repository) -> None:
 # --- any history, any crash -----------------------------------------------------------------------
 
 
-IN_THE_STORE = LocalStore, ("put_if_absent", "replace", "delete", "put_many_if_absent")
+IN_THE_STORE = (
+    LocalStore,
+    ("put_if_absent", "replace", "delete", "put_many_if_absent", "put_files_if_absent"),
+)
 
 NAMES = ["a", "p/1", "p/2", "q/1"]
 EDITS = st.one_of(

@@ -209,9 +209,13 @@ def write_new(body: bytes, path: Path) -> None:
     with path.open("xb") as file:
         file.write(body)
         file.flush()
-        if hasattr(os, "posix_fadvise"):
-            # On Linux this starts writing, and only drops pages that have been written already.
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        start_writeback(file)
+
+
+def start_writeback(file: BinaryIO) -> None:
+    if hasattr(os, "posix_fadvise"):
+        # On Linux this starts writing, and only drops pages that have been written already.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def sync(paths: Iterable[Path]) -> None:

@@ -55,6 +55,12 @@ class LocalStore:
         for key in keys:
             yield self._open(key)
 
+    def paths(self, keys: Sequence[str]) -> list[str]:
+        """Return local paths to read objects from. Objects may be missing."""
+        for key in keys:
+            self._check(key)
+        return [f"{self.root}/{key}" for key in keys]
+
     def _open(self, key: str) -> local_files.LocalFile:
         # Lookups of single objects open a file each, and a Path would take as long as opening it.
         self._check(key)
@@ -81,7 +87,7 @@ class LocalStore:
         target = self._path(key)
         with local_files.store_errors(target):
             dirty = self._make_directories({target.parent})
-            source = self.root / local_files.TEMPORARY / f"{int(time.time())}-{uuid4().hex}"
+            source = self.root / local_files.TEMPORARY / _new_stem()
             try:
                 local_files.write_new(body, source)
                 local_files.sync([source])
@@ -154,6 +160,14 @@ class LocalStore:
             except local_files.NO_FILE_ERRORS:
                 self._check_root()
 
+    def new_temporary(self) -> str:
+        """Return a path prefix for new temporary files. Their folder exists."""
+        self._check_root()
+        folder = self.root / local_files.TEMPORARY
+        with local_files.store_errors(folder):
+            self._make_directories(())
+        return f"{folder}/{_new_stem()}"
+
     def temporary_files(self) -> Iterator[StoredObject]:
         """Yield the files in the store's folders of temporary files, and in those of its runs."""
         for folder in self._temporary_folders():
@@ -198,7 +212,7 @@ class LocalStore:
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
     ) -> Sequence[Path]:
         # One shared directory: removing a directory takes ext4 longer than everything else.
-        stem = f"{int(time.time())}-{uuid4().hex}"
+        stem = _new_stem()
         staged: dict[Path, Path] = {}
         try:
             for number, (target, write) in enumerate(zip(targets, writers, strict=True)):
@@ -255,6 +269,10 @@ class LocalStore:
                     f"The object {path} does not exist: it was moved or deleted outside the "
                     "lake; restore it from a backup."
                 ) from error
+
+
+def _new_stem() -> str:
+    return f"{int(time.time())}-{uuid4().hex}"
 
 
 def _is_key(text: str) -> bool:

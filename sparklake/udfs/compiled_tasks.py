@@ -1,0 +1,214 @@
+"""Tasks of commits and merges as single kernel calls.
+
+Files of a local store are read and written by the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparklake.errors import SparklakeError
+from sparklake.graveler import kernels
+from sparklake.graveler.algebra.changes import ChangeCounts, Conflict, DifferingKeys
+from sparklake.graveler.algebra.three_way_merge import CONFLICTS_AT_ONCE
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.graph.virtual_base import is_disagreement
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.planning.change_summary import MOST_KEYS, ChangedKeys
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.planning.path_filter import PathFilter
+from sparklake.graveler.planning.plan import SideStream
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.sstable.range_files import WrittenRange, tree_file_key
+from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, make_table
+from sparklake.rows.results import PieceResult
+from sparklake.stores.objects.local.files import start_writeback
+from sparklake.stores.objects.temporary import LocalFiles
+from sparklake.strategies.judging import Judge
+from sparklake.strategies.resolution import Resolution
+from sparklake.udfs.observed_changes import ObservedChanges
+from sparklake.udfs.range_sink import RangeSink
+from sparklake.udfs.streams import hull_of, joined_sides
+
+
+class Applied(NamedTuple):
+    pieces: list[PieceResult]
+    counts: ChangeCounts
+    changed: ChangedKeys
+
+
+class Merged(NamedTuple):
+    pieces: list[PieceResult]
+    changed: ChangedKeys
+    judge: Judge
+    observed: ObservedChanges
+
+
+def apply_task(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
+    base, *layers = _sides(sink.store, task, path_filter)
+    with _new_files(sink, task) as files:
+        new_ranges, keys, counts = kernels.apply_task(base, layers, *files.settings)
+    added, removed, changed = counts
+    return Applied(
+        files.results(new_ranges), ChangeCounts(added, removed, changed), _changed_keys(keys)
+    )
+
+
+def merge_task(
+    sink: RangeSink, task: Task, path_filter: PathFilter, resolution: Resolution, namespace: str
+) -> Merged:
+    judge, observed = Judge(resolution, namespace), ObservedChanges(resolution)
+    sides = _sides(sink.store, task, path_filter)
+    with _new_files(sink, task) as files:
+        new_ranges, keys, (differing, flags), conflicts = kernels.merge_task(
+            sides, *files.settings, decided=None
+        )
+    masks = [
+        (flags & flag).astype(bool)
+        for flag in (kernels.DEST, kernels.SOURCE, kernels.FROM_SOURCE, kernels.CONFLICT)
+    ]
+    if len(differing):
+        observed.observe_keys(DifferingKeys(differing, *masks))
+    if conflicts:
+        decided = _decided(judge, [_conflict(key, *values) for key, values in conflicts])
+        with _new_files(sink, task) as files:
+            new_ranges, keys, _, _ = kernels.merge_task(sides, *files.settings, decided=decided)
+    return Merged(files.results(new_ranges), _changed_keys(keys), judge, observed)
+
+
+def _changed_keys(keys: list[bytes] | None) -> ChangedKeys:
+    return ChangedKeys(None if keys is None else set(keys))
+
+
+# --- conflicts ------------------------------------------------------------------------------------
+
+_KEEP, _REMOVE, _REPLACE = range(3)
+
+
+def _conflict(key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None) -> Conflict:
+    if base is not None and is_disagreement(base):
+        return Conflict(key, None, source, dest, ancestors_disagree=True)
+    return Conflict(key, base, source, dest)
+
+
+def _decided(judge: Judge, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:
+    """Return the action for each conflict, and replacement entries."""
+    decided: list[bytes | None] = []
+    for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
+        decided += judge.decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+    kinds, records = bytearray(), []
+    for conflict, stored in zip(conflicts, decided, strict=True):
+        if stored == conflict.dest:
+            kinds.append(_KEEP)
+        elif stored is None:
+            kinds.append(_REMOVE)
+        else:
+            kinds.append(_REPLACE)
+            records.append((conflict.key, stored))
+    return np.frombuffer(kinds, np.uint8), block_of_records(records).encoded.entries
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _sides(
+    store: ObjectStore, task: Task, path_filter: PathFilter
+) -> list[list[kernels.RangeFile]]:
+    if not path_filter.is_everything:
+        raise kernels.Declined
+    hull = hull_of(task.pieces)
+    return [_files(store, side, hull) for side in joined_sides(task.pieces)]
+
+
+def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels.RangeFile]:
+    """Return the files of a side, or their paths on this machine."""
+    if side.rows:
+        return [(make_table(block_of_records(side.rows)).file, None)]
+    ranges = overlapping(side.ranges, hull)
+    keys = [tree_file_key(each.id) for each in ranges]
+    digests = [None if store.traits.verifies else bytes.fromhex(each.id) for each in ranges]
+    if isinstance(store, LocalFiles):
+        return list(zip(store.paths(keys), digests, strict=True))
+    contents = (content[:] for content in store.get_many(keys))
+    return list(zip(contents, digests, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _NewFiles:
+    """The new ranges of a task. `stem` starts their paths; "" keeps them in memory."""
+
+    sink: RangeSink
+    task: Task
+    stem: str
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The last arguments of a kernel."""
+        intervals = [each.piece.interval for each in self.task.pieces]
+        properties = list(FIXED_PROPERTIES.items())
+        return (
+            [(each.start, each.stop) for each in intervals],
+            (self.sink.range_records, self.sink.compress, properties, self.stem or None),
+            MOST_KEYS,
+        )
+
+    def results(self, new_ranges: Sequence[Any]) -> list[PieceResult]:
+        """Add the ranges to the sink, and return them by piece."""
+        pieces: list[list[WrittenRange]] = [[] for _ in self.task.pieces]
+        for number, row in enumerate(new_ranges):
+            piece, digest, min_key, max_key, (records, size, tombstones), closed, file = row
+            info = RangeInfo(
+                id=RangeId(digest.hex()),
+                min_key=min_key,
+                max_key=max_key,
+                count=records,
+                size=size,
+                tombstones=tombstones,
+            )
+            self.sink.add(info, self._new_file(number) if file is None else file)
+            pieces[piece].append(WrittenRange(info, closed))
+        return [
+            PieceResult(each.position, tuple(ranges))
+            for each, ranges in zip(self.task.pieces, pieces, strict=True)
+        ]
+
+    def remove(self) -> None:
+        with suppress(FileNotFoundError):
+            for number in count():
+                self._path(number).unlink()
+
+    def _new_file(self, number: int) -> Path:
+        path = self._path(number)
+        with path.open("rb") as file:
+            start_writeback(file)
+        return path
+
+    def _path(self, number: int) -> Path:
+        return Path(f"{self.stem}-{number}")
+
+
+@contextmanager
+def _new_files(sink: RangeSink, task: Task) -> Iterator[_NewFiles]:
+    """Yield where new ranges are written. An error removes their files."""
+    stem = ""
+    if isinstance(sink.store, LocalFiles):
+        try:
+            stem = sink.store.new_temporary()
+        except SparklakeError:
+            raise kernels.Declined from None
+    files = _NewFiles(sink, task, stem)
+    try:
+        yield files
+    except BaseException:
+        if files.stem:
+            files.remove()
+        raise

@@ -1,0 +1,240 @@
+"""Whole tasks of kernels, and of their definitions in Python: equal in everything.
+
+A case is a small base, two versions of it, staged layers and pieces. Some files are damaged.
+`SPARKLAKE_KERNEL_CASES` and `SPARKLAKE_SEED` choose how many cases there are, and which.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklake.graveler import kernel_choice
+from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.planning.packing import Task, TaskPiece
+from sparklake.graveler.planning.path_filter import ALL
+from sparklake.graveler.planning.plan import OpenPiece, SideStream
+from sparklake.graveler.ports import StoreTraits
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.range_files import tree_file_key, write_ranges
+from sparklake.rows.settings import Workspace
+from sparklake.stores.objects.local.store import LocalStore
+from sparklake.strategies.resolution import Resolution
+from sparklake.udfs import write_ranges as bodies
+from sparklake.udfs.range_sink import RangeSink, open_sink
+from tests.graveler.test_kernel_cases import (
+    AT_ONCE,
+    SEED,
+    changed,
+    damaged,
+    needs_kernels,
+    new_tree,
+    outcome,
+    plain_part,
+    records_of,
+    staged,
+)
+
+CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "100000"))
+
+
+@dataclass
+class Files:
+    """A store of tree files in memory."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    traits: StoreTraits = field(default_factory=StoreTraits)
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        return iter([self.files[key] for key in keys])
+
+    def add(self, records: Sequence[Record], size: int, *, compress: bool) -> tuple[RangeInfo, ...]:
+        blocks = [block_of_records(records)] if records else []
+        written = list(write_ranges(blocks, size, compress=compress))
+        self.files.update((tree_file_key(each.info.id), file) for each, file in written)
+        return tuple(each.info for each, _ in written)
+
+
+@dataclass(frozen=True)
+class Case:
+    store: Files
+    size: int
+    compress: bool
+    merge: Task
+    apply: Task
+    resolution: Resolution
+
+
+def new_case(seed: str, *, compress: bool | None = None) -> Case:
+    chance = random.Random(seed)
+    size = chance.choice((4, 8, 64, 64, 4096))
+    compress = chance.random() < 0.3 if compress is None else compress
+    base = new_tree(chance)
+    store = Files(traits=StoreTraits(verifies=chance.random() < 0.5))
+    with kernel_choice.only_definitions():
+        # Both ways read the same files.
+        trees = [base, changed(base, chance), changed(base, chance)]
+        sides = [SideStream(store.add(records_of(each), size, compress=compress)) for each in trees]
+        layers = [staged(base, chance) for _ in range(chance.choice((1, 1, 2, 3)))]
+        if chance.random() < 0.5:
+            over = [SideStream(rows=tuple(each)) for each in layers]
+        else:
+            over = [SideStream(store.add(each, size, compress=False)) for each in layers]
+    if store.files and chance.random() < 0.2:
+        key = chance.choice(list(store.files))
+        store.files[key] = damaged(store.files[key], chance)
+    resolution = Resolution(chance.choice((None, *Strategy)))
+    keys = sorted({key for each in (*map(records_of, trees), *layers) for key, _ in each})
+    pieces = new_pieces(keys, chance)
+    return Case(
+        store,
+        size,
+        compress,
+        merge=new_task(pieces, sides),
+        apply=new_task(pieces, [sides[0], *over]),
+        resolution=resolution,
+    )
+
+
+def new_pieces(keys: Sequence[bytes], chance: random.Random) -> list[Interval]:
+    """Return one piece of everything, or some with gaps between them."""
+    if chance.random() < 0.4 or len(keys) < 4:
+        return [Interval(b"", None)]
+    bounds: list[bytes | None] = sorted(chance.sample(list(keys), chance.choice((2, 4))))
+    if chance.random() < 0.5:
+        bounds[-1] = None
+    return [
+        Interval(start or b"", stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True)
+    ]
+
+
+def new_task(pieces: Sequence[Interval], sides: Sequence[SideStream]) -> Task:
+    # As in a plan, rows are in the pieces only, and a range may reach beyond them.
+    def within(side: SideStream, piece: Interval) -> SideStream:
+        rows = tuple(each for each in side.rows if each[0] in piece)
+        ranges = tuple(
+            each
+            for each in side.ranges
+            if each.max_key >= piece.start and (piece.stop is None or each.min_key < piece.stop)
+        )
+        return SideStream(ranges, rows)
+
+    return Task(
+        tuple(
+            TaskPiece(number, OpenPiece(piece, tuple(within(each, piece) for each in sides)))
+            for number, piece in enumerate(pieces)
+        )
+    )
+
+
+def shown(sink: RangeSink, result: Any) -> Any:
+    """Return what a task reports, and its files; each index is compressed, in several forms."""
+    files = [
+        (range_id, plain_part(range_id, content_of(file), sink.compress))
+        for range_id, file in sink._files.items()
+    ]
+    keys = result.changed.keys
+    parts = [result.pieces, keys and sorted(keys), files]
+    if isinstance(result, bodies.Applied):
+        return [*parts, result.counts]
+    judge = result.judge
+    conflicts = (judge.conflicts, judge.left, judge.reported)
+    return [*parts, *conflicts, result.observed.logs.in_order(), result.observed.added]
+
+
+def content_of(file: bytes | Path) -> bytes:
+    return file if isinstance(file, bytes) else file.read_bytes()
+
+
+def results(case: Case, new_sink: Callable[[], RangeSink]) -> list[Any]:
+    def applied() -> Any:
+        sink = new_sink()
+        return shown(sink, bodies._applied(sink, case.apply, ALL))
+
+    def merged() -> Any:
+        sink = new_sink()
+        return shown(sink, bodies._merged(sink, case.merge, ALL, case.resolution, "s3://bucket"))
+
+    return [outcome(applied), outcome(merged)]
+
+
+def sink_of(case: Case) -> Callable[[], RangeSink]:
+    return partial(RangeSink, case.store, case.size, case.compress, withheld=True)  # type: ignore[arg-type]
+
+
+def check(seed: str) -> int:
+    """Compare both ways of one case; return how many of its tasks failed."""
+    case = new_case(seed)
+    with kernel_choice.only_definitions():
+        defined = results(case, sink_of(case))
+    assert repr(results(case, sink_of(case))) == repr(defined), f"case {seed!r}"
+    return sum(isinstance(each, tuple) for each in defined)
+
+
+@needs_kernels
+def test_random_tasks_are_equal_both_ways() -> None:
+    failures = sum(check(f"a sample {number}") for number in range(200))
+    assert failures > 10, "damage is noticed"
+
+
+@needs_kernels
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(-(-CASES // AT_ONCE)))
+def test_very_many_random_tasks_are_equal_both_ways(number: int) -> None:
+    for case in range(min(AT_ONCE, CASES - number * AT_ONCE)):
+        check(f"{SEED} {number} {case}")
+
+
+@needs_kernels
+@pytest.mark.parametrize("number", range(8))
+def test_local_files_are_those_of_buffers(tmp_path: Path, number: int) -> None:
+    """Local files are read and written by the kernel, and no temporary one stays."""
+    case = new_case(f"local {number}", compress=False)
+    local = LocalStore(tmp_path / "lake")
+    local.root.mkdir()
+    local.put_many_if_absent(case.store.files)
+    workspace = Workspace(local.uri, case.size)
+    expected = results(case, sink_of(case))
+    sinks = []
+
+    def new_sink() -> RangeSink:
+        sinks.append(open_sink(workspace, withheld=True))
+        return sinks[-1]
+
+    assert repr(results(case, new_sink)) == repr(expected)
+    for sink in sinks:
+        files = {each: content_of(file) for each, file in sink._files.items()}
+        sink.put()
+        assert {each: local.get(tree_file_key(each)) for each in files} == files
+    assert list(local.temporary_files()) == []
+
+
+@needs_kernels
+@pytest.mark.parametrize("way", [nullcontext, kernel_choice.only_definitions])
+def test_damage_leaves_no_temporary_file(tmp_path: Path, way: Any) -> None:
+    case = next(
+        case
+        for number in range(1000)
+        if isinstance(
+            results(case := new_case(f"damage {number}", compress=False), sink_of(case))[0], tuple
+        )
+    )
+    local = LocalStore(tmp_path / "lake")
+    local.root.mkdir()
+    local.put_many_if_absent(case.store.files)
+    with way():
+        found = results(case, lambda: open_sink(Workspace(local.uri, case.size), withheld=True))
+    assert isinstance(found[0], tuple)
+    assert list(local.temporary_files()) == []
