@@ -27,11 +27,12 @@
 #   make release [FINAL=1]         build archives, wheels, notes, SBOM and checksums into dist/
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
 #   make setup-tests               set up what the tests need, too
+#   make setup-others              set up the environments of test-iceberg, test-airflow and test-dbt
 #   make constraints               update the versions in constraints.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 test-dbt kernels release bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests setup-others quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 test-dbt kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -119,7 +120,7 @@ test-spark3:
 
 # The newest Spark that Iceberg has a jar for, in a separate environment.
 test-iceberg:
-	@$(MAKE) --no-print-directory VENV=.venv-iceberg SPARK=4.1 .venv-iceberg/.installed-jars
+	@$(MAKE) --no-print-directory $(iceberg)
 	@.venv-iceberg/bin/python -m pytest $(report) tests/spark/iceberg $(ARGS)
 
 # Each runtime in an environment of its own, with its Python. FULL=1 installs all of its packages
@@ -130,9 +131,7 @@ test-runtimes: setup-tests $(VENV)/.installed-release
 # Airflow pins hundreds of packages. The tests of the other folders need packages that it lacks, and
 # dbt needs other versions of some.
 test-airflow:
-	@$(MAKE) --no-print-directory VENV=.venv-airflow$(old_airflow) \
-		CONSTRAINTS=constraints-airflow$(old_airflow).txt $(if $(old_airflow),NEWEST_PYTHON=12) \
-		.venv-airflow$(old_airflow)/.installed-airflow
+	@$(MAKE) --no-print-directory $(airflow$(old_airflow))
 	@.venv-airflow$(old_airflow)/bin/python -m pytest --confcutdir=tests/airflow $(report) tests/airflow $(ARGS)
 
 # A quick share of them on Airflow 2.10, for CI.
@@ -140,11 +139,24 @@ test-airflow2:
 	@$(MAKE) --no-print-directory test-airflow AIRFLOW=2 ARGS="-k 'test_page or sensor or refused'"
 
 test-dbt:
-	@$(MAKE) --no-print-directory VENV=.venv-dbt CONSTRAINTS=constraints-dbt.txt .venv-dbt/.installed-dbt
+	@$(MAKE) --no-print-directory $(dbt)
 	@.venv-dbt/bin/python -m pytest --confcutdir=tests/dbt $(report) tests/dbt $(ARGS)
 
 AIRFLOW := 3
 old_airflow = $(filter 2,$(AIRFLOW))
+
+# The environments of their own that tests have, besides those of runtimes.
+iceberg := VENV=.venv-iceberg SPARK=4.1 .venv-iceberg/.installed-jars
+airflow := VENV=.venv-airflow CONSTRAINTS=constraints-airflow.txt .venv-airflow/.installed-airflow
+airflow2 := VENV=.venv-airflow2 CONSTRAINTS=constraints-airflow2.txt NEWEST_PYTHON=12 \
+	.venv-airflow2/.installed-airflow
+dbt := VENV=.venv-dbt CONSTRAINTS=constraints-dbt.txt .venv-dbt/.installed-dbt
+
+setup-others:
+	@$(MAKE) --no-print-directory $(iceberg)
+	@$(MAKE) --no-print-directory $(airflow)
+	@$(MAKE) --no-print-directory $(airflow2)
+	@$(MAKE) --no-print-directory $(dbt)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
