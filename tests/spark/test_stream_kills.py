@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(0)]
 @pytest.mark.parametrize(
     "rounds",
     [
-        pytest.param(4, marks=pytest.mark.system),
+        pytest.param(2, marks=pytest.mark.system),
         pytest.param(200 // kills.KILLS, marks=pytest.mark.exhaustive),
     ],
 )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLE = "tables/t"
-QUICK, SYSTEM = ["vectors"], ["together", "clone", "uniform"]
-"""A table takes many seconds, so the others are for `make test-slow`."""
+QUICK, SYSTEM = ["clone"], ["together"]
+"""A table takes many seconds, so the others are for `make test-slow`. A clone has vectors, too."""
 
 
 def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
