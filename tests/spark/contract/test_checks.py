@@ -13,7 +13,6 @@ from sparklake.testing.lakes import namespace_of
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_tasks_find_faults(repo: Repository) -> None:
     main = repo.branch("main")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_formats_of_spark_have_the_rows_of_the_functions(
     registered: Lake, grown: Repository, spark: SparkSession, capsys: pytest.CaptureFixture[str]

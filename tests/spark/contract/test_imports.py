@@ -96,7 +96,6 @@ def said_of(report: ImportReport) -> tuple[Any, ...]:
     return report.commit.meta_range_id, report.objects, report.counts, errors_of(report)
 
 
-@pytest.mark.connect
 def test_rows_of_a_dataframe(
     make_twins: tuple[Repository, Repository], spark: SparkSession, tmp_path: Path
 ) -> None:

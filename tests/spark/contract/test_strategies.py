@@ -38,7 +38,6 @@ def commit(branch: Branch, text: str) -> None:
     branch.commit(text)
 
 
-@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_strategies_decide_alike_here_and_on_spark(make_twins: Twins) -> None:
     mark = b" and "
