@@ -113,6 +113,12 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.databricks.delta.testOnly.dataFileNamePrefix": "",
         "spark.databricks.delta.testOnly.dvFileNamePrefix": "",
         # Of a small log, fifty tasks would each sort a row or none.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # Of a few rows, compiling a query takes longer than running it. Submitted jobs do compile.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        # Spark describes each plan for its UI, also where it has none.
+        "spark.sql.ui.explainMode": "simple",
         "spark.driver.extraJavaOptions": session.LOGGING_OPTION,
     }
