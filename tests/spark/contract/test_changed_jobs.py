@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 Values = list[tuple[Any, ...]]
 SCHEMA = "id int, price double, day string"
 ORDERS = "(1, 10.0, '2026-07-01'), (2, 25.0, '2026-07-01'), (3, 8.5, '2026-07-02')"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("registered")]
 
+ENGINE = "auto"
+
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_a_repeated_append_adds_its_rows_once(

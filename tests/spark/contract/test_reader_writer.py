@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ENGINE = "auto"
+
 Run = Callable[..., list[tuple[Any, ...]]]
 
 
@@ -60,7 +62,6 @@ def sql(lake: Lake, repo: Repository) -> Run:
     return run
 
 
-@pytest.mark.connect
 def test_reads_at_refs(sql: Run, main: Branch, repo: Repository) -> None:
     sql("DELETE FROM R.main.`tables/orders` WHERE orders.id = 2")
     joined = sql(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark]
 
+ENGINE = "auto"
+
 TABLE = "tables/events"
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark]
 
+ENGINE = "auto"
+
 NOW = {"availableNow": True}
 TABLE = "tables/events"
 
