@@ -18,15 +18,15 @@ use crate::listing::{self, Listing};
 use crate::ranges::{Format, Written};
 use crate::read::{self, COLUMNS, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, Place};
 use crate::tables::{Input, Interval, Range};
-use crate::tasks::{self, Decisions};
-use crate::walks::{Edit, ids_of};
+use crate::tasks::{self, Decisions, Scope};
+use crate::walks::ids_of;
 use crate::write::{Source, Unit, Writer};
 use crate::{entry, fields, hashing, named, texts, verify, walks};
 use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -178,43 +178,6 @@ fn range_ends<'py>(py: Python<'py>, ids: Buffer, divisor: u64) -> PyResult<Array
     let ids = flat(&ids)?;
     let ends = run(py, || walks::range_ends(ids_of(ids)?, divisor))?;
     Ok(ends.into_pyarray(py))
-}
-
-#[pyfunction]
-fn edit<'py>(
-    py: Python<'py>,
-    leaves: (Numbers, Numbers, Numbers),
-    dropped: PyReadonlyArray1<bool>,
-    places: Numbers,
-    parts: Vec<(Buffer, Bounds)>,
-    ids: Buffer,
-    added: (Buffer, Bounds, Buffer),
-) -> PyResult<(Column<'py>, Array<'py, u8>, Array<'py, i64>)> {
-    let (starts, opened, shifts) = (flat(&leaves.0)?, flat(&leaves.1)?, flat(&leaves.2)?);
-    let (dropped, places) = (flat(&dropped)?, flat(&places)?);
-    let mut columns = Vec::with_capacity(parts.len());
-    for (data, bounds) in &parts {
-        columns.push((flat(data)?, flat(bounds)?));
-    }
-    let ids = flat(&ids)?;
-    let (more, ends, more_ids) = (flat(&added.0)?, flat(&added.1)?, flat(&added.2)?);
-    let edited = run(py, || {
-        let parts = columns.iter().map(|(data, bounds)| Items::new(data, bounds));
-        Edit {
-            starts,
-            opened,
-            shifts,
-            dropped,
-            places,
-            parts: parts.collect::<Outcome<_>>()?,
-            ids: ids_of(ids)?,
-            added: Items::new(more, ends)?,
-            added_ids: ids_of(more_ids)?,
-        }
-        .run()
-    })?;
-    let ids = edited.ids.into_pyarray(py);
-    Ok((column(py, edited.entries), ids, edited.counts.into_pyarray(py)))
 }
 
 /// Returns (None, position) to ask for more bytes, or (the directory's parts, 0).
@@ -564,7 +527,7 @@ enum RangeFile<'py> {
 /// The ranges of a side, each with the id that it must have, if any.
 type SideRanges<'py> = Vec<(RangeFile<'py>, Option<Bound<'py, PyBytes>>)>;
 type Stop<'py> = Option<Bound<'py, PyBytes>>;
-type Pieces<'py> = Vec<(Bound<'py, PyBytes>, Stop<'py>)>;
+type Intervals<'py> = Vec<(Bound<'py, PyBytes>, Stop<'py>)>;
 type Properties = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn ranges<'a>(side: &'a SideRanges) -> Outcome<Vec<Range<'a>>> {
@@ -579,12 +542,13 @@ fn ranges<'a>(side: &'a SideRanges) -> Outcome<Vec<Range<'a>>> {
     side.iter().map(range).collect()
 }
 
-fn intervals<'a>(pieces: &'a Pieces) -> Vec<Interval<'a>> {
+/// Returns the scope of the intervals of pieces, and of selected intervals.
+fn scope_of<'a>(scope: &'a (Intervals, Intervals)) -> Outcome<Scope<'a>> {
     let interval = |(start, stop): &'a (Bound<PyBytes>, Stop)| Interval {
         start: start.as_bytes(),
         stop: stop.as_ref().map(|stop| stop.as_bytes()),
     };
-    pieces.iter().map(interval).collect()
+    Scope::new(scope.0.iter().map(interval).collect(), scope.1.iter().map(interval).collect())
 }
 
 /// Returns for each range: its piece, id, keys, count, size, tombstones, whether it is closed, and
@@ -613,16 +577,16 @@ fn apply_task<'py>(
     py: Python<'py>,
     base: SideRanges<'py>,
     layers: Vec<SideRanges<'py>>,
-    pieces: Pieces<'py>,
+    scope: (Intervals<'py>, Intervals<'py>),
     format: (u64, bool, Properties, Option<String>),
     most_keys: usize,
 ) -> PyResult<(Ranges<'py>, Option<Column<'py>>, (usize, usize, usize))> {
-    let (base, pieces) = (ranges(&base)?, intervals(&pieces));
+    let (base, scope) = (ranges(&base)?, scope_of(&scope)?);
     let layers = layers.iter().map(ranges).collect::<Outcome<Vec<_>>>()?;
     let (range_records, compress, properties, stem) = &format;
     let (properties, stem) = (&properties[..], stem.as_deref());
     let format = Format { range_records: *range_records, compress: *compress, properties, stem };
-    let applied = run(py, || tasks::apply(&base, &layers, &pieces, &format, most_keys))?;
+    let applied = run(py, || tasks::apply(&base, &layers, &scope, &format, most_keys))?;
     let ranges = ranges_written(py, applied.written, stem.is_some())?;
     let counts = (applied.added, applied.removed, applied.changed);
     Ok((ranges, applied.keys.map(|keys| column(py, keys)), counts))
@@ -636,7 +600,7 @@ fn apply_task<'py>(
 fn merge_task<'py>(
     py: Python<'py>,
     sides: [SideRanges<'py>; 3],
-    pieces: Pieces<'py>,
+    scope: (Intervals<'py>, Intervals<'py>),
     format: (u64, bool, Properties, Option<String>),
     most_keys: usize,
     decided: Option<(Buffer<'py>, Buffer<'py>, Bounds<'py>)>,
@@ -647,7 +611,7 @@ fn merge_task<'py>(
     Vec<(Bound<'py, PyBytes>, Vec<Option<Bound<'py, PyBytes>>>)>,
 )> {
     let [base, source, dest] = sides.each_ref().map(ranges);
-    let (base, source, dest, pieces) = (base?, source?, dest?, intervals(&pieces));
+    let (base, source, dest, scope) = (base?, source?, dest?, scope_of(&scope)?);
     let (range_records, compress, properties, stem) = &format;
     let (properties, stem) = (&properties[..], stem.as_deref());
     let format = Format { range_records: *range_records, compress: *compress, properties, stem };
@@ -659,7 +623,7 @@ fn merge_task<'py>(
         None => None,
     };
     let merged = run(py, || {
-        tasks::merge([&base, &source, &dest], &pieces, &format, most_keys, decisions.as_ref())
+        tasks::merge([&base, &source, &dest], &scope, &format, most_keys, decisions.as_ref())
     })?;
     let ranges = ranges_written(py, merged.written, stem.is_some())?;
     let conflicts = merged.conflicts.iter().map(|each| {
@@ -670,6 +634,21 @@ fn merge_task<'py>(
     let conflicts = conflicts.collect();
     let differing = (column(py, merged.differing), merged.flags.into_pyarray(py));
     Ok((ranges, merged.keys.map(|keys| column(py, keys)), differing, conflicts))
+}
+
+/// Returns the differing entries of two sides, and for each key its rows in them.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn diff_task<'py>(
+    py: Python<'py>,
+    sides: [SideRanges<'py>; 2],
+    scope: (Intervals<'py>, Intervals<'py>),
+) -> PyResult<([Column<'py>; 2], [Array<'py, i64>; 2])> {
+    let [left, right] = sides.each_ref().map(ranges);
+    let (left, right, scope) = (left?, right?, scope_of(&scope)?);
+    let found = run(py, || tasks::diff([&left, &right], &scope))?;
+    let records = [found.left, found.right].map(|items| column(py, items));
+    Ok((records, [found.at_left, found.at_right].map(|rows| rows.into_pyarray(py))))
 }
 
 /// Has glibc keep freed memory for the next tree file, up to 64 MB.
@@ -699,7 +678,6 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(unequal, module)?)?;
     module.add_function(wrap_pyfunction!(found_ids, module)?)?;
     module.add_function(wrap_pyfunction!(range_ends, module)?)?;
-    module.add_function(wrap_pyfunction!(edit, module)?)?;
     module.add_function(wrap_pyfunction!(read_ending, module)?)?;
     module.add_function(wrap_pyfunction!(open_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(list_blocks, module)?)?;
@@ -713,6 +691,7 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(named_objects, module)?)?;
     module.add_function(wrap_pyfunction!(apply_task, module)?)?;
     module.add_function(wrap_pyfunction!(merge_task, module)?)?;
+    module.add_function(wrap_pyfunction!(diff_task, module)?)?;
     module.add_class::<Folder>()?;
     module.add_function(wrap_pyfunction!(md5_files, module)?)?;
     module.add_function(wrap_pyfunction!(plain_keys, module)?)?;

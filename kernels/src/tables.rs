@@ -31,7 +31,7 @@ pub struct Range<'a> {
     pub id: Option<Id>,
 }
 
-/// The keys of a task: from `start` up to and without `stop`, if there is one.
+/// Keys from `start` up to and without `stop`, if there is one.
 #[derive(Clone, Copy)]
 pub struct Interval<'a> {
     pub start: &'a [u8],
@@ -258,26 +258,26 @@ impl Leaf {
     }
 }
 
-/// The place of a side in its ranges, within an interval of keys.
+/// The place of a side in its ranges, within ascending intervals of keys.
 pub struct Side<'a> {
     ranges: std::slice::Iter<'a, Range<'a>>,
-    hull: Interval<'a>,
+    within: &'a [Interval<'a>],
     whole: bool,
     table: Option<Rc<Table<'a>>>,
     block: usize,
     is_open: bool,
     pub leaf: Leaf,
-    /// The next row of the data block, and the end of its rows in the interval.
+    /// The next row of the data block, and the end of its rows in the first interval.
     pub row: usize,
     pub stop: usize,
 }
 
 impl<'a> Side<'a> {
-    /// Returns a side before its first data block.
-    pub fn new(ranges: &'a [Range<'a>], hull: Interval<'a>, whole: bool) -> Self {
+    /// Returns a side before its first data block. A `whole` one reads all data of its ranges.
+    pub fn new(ranges: &'a [Range<'a>], within: &'a [Interval<'a>], whole: bool) -> Self {
         Self {
             ranges: ranges.iter(),
-            hull,
+            within,
             whole,
             table: None,
             block: 0,
@@ -288,47 +288,51 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Moves to the next data block with a row in the interval; returns false at the end.
+    /// Moves to the next rows of a data block in an interval; returns false at the end.
     pub fn advance(&mut self, pool: &mut Pool) -> Outcome<bool> {
-        loop {
-            self.is_open = false;
-            (self.row, self.stop) = (0, 0);
-            match &self.table {
-                Some(table) if self.block + 1 < table.blocks() => self.block += 1,
-                _ => {
-                    if let Some(table) = self.table.take().and_then(Rc::into_inner) {
-                        table.recycle(pool);
-                    }
-                    let Some(range) = self.ranges.next() else { return Ok(false) };
-                    self.table = Some(Rc::new(Table::open(range, self.whole, pool)?));
-                    self.block = 0;
+        self.row = self.stop;
+        while let Some(interval) = self.within.first().copied() {
+            let Some(table) = self.table.clone().filter(|table| self.block < table.blocks()) else {
+                if let Some(table) = self.table.take().and_then(Rc::into_inner) {
+                    table.recycle(pool);
                 }
-            }
-            let hull = self.hull;
-            let table = self.table.clone().ok_or(Declined)?;
+                let Some(range) = self.ranges.next() else { break };
+                self.table = Some(Rc::new(Table::open(range, self.whole, pool)?));
+                self.start_block(0);
+                continue;
+            };
             let (first, last) = (table.first_key(self.block), table.last_key(self.block));
-            if last < hull.start {
-                continue;
-            }
-            if hull.ends_by(first) {
-                self.ranges = [].iter();
-                self.block = table.blocks();
-                continue;
-            }
             let count = table.ids(self.block).len();
-            self.stop = count;
-            if first < hull.start {
-                self.open()?;
-                self.row = self.leaf.lower_bound(hull.start, 0, count)?;
+            if self.row == count || last < interval.start {
+                self.start_block(self.block + 1);
+                continue;
             }
-            if let Some(stop) = hull.stop.filter(|stop| *stop <= last) {
+            if interval.ends_by(first) {
+                self.within = &self.within[1..];
+                continue;
+            }
+            if first < interval.start {
+                self.open()?;
+                self.row = self.leaf.lower_bound(interval.start, self.row, count)?;
+            }
+            self.stop = count;
+            if let Some(stop) = interval.stop.filter(|stop| *stop <= last) {
                 self.open()?;
                 self.stop = self.leaf.lower_bound(stop, self.row, count)?;
+                self.within = &self.within[1..];
             }
             if self.row < self.stop {
                 return Ok(true);
             }
         }
+        (self.row, self.stop) = (0, 0);
+        Ok(false)
+    }
+
+    fn start_block(&mut self, block: usize) {
+        self.block = block;
+        self.is_open = false;
+        (self.row, self.stop) = (0, 0);
     }
 
     /// Moves to the next row, if this one is the last of its data block; false at the end.
@@ -361,9 +365,13 @@ impl<'a> Side<'a> {
         table.ids(block).get(row).ok_or(Declined)
     }
 
+    /// Returns the key of the last row.
     pub fn last_key(&self) -> Outcome<&[u8]> {
         let (table, block) = self.place()?;
-        Ok(table.last_key(block))
+        if self.stop == table.ids(block).len() {
+            return Ok(table.last_key(block));
+        }
+        Ok(self.leaf.entry(self.stop.checked_sub(1).ok_or(Declined)?)?.key)
     }
 
     /// Returns whether no row of the data block is outside of the interval, or passed.

@@ -10,6 +10,23 @@ use crate::entry::Entry;
 use crate::hashing::Id;
 use crate::ranges::{Format, NewRanges, Written};
 use crate::tables::{Interval, Pool, Range, Side};
+use crate::walks::NO_ROW;
+
+/// The keys of a task: its pieces, and the selected ones, all in ascending order.
+pub struct Scope<'a> {
+    pieces: Vec<Interval<'a>>,
+    /// The interval from the first piece's start to the last one's end.
+    hull: [Interval<'a>; 1],
+    selected: Vec<Interval<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(pieces: Vec<Interval<'a>>, selected: Vec<Interval<'a>>) -> Outcome<Self> {
+        let (first, last) = (pieces.first().ok_or(Declined)?, pieces.last().ok_or(Declined)?);
+        let hull = [Interval { start: first.start, stop: last.stop }];
+        Ok(Self { pieces, hull, selected })
+    }
+}
 
 /// The changed keys of a task; None for more than `most`.
 struct ChangedKeys {
@@ -167,20 +184,19 @@ impl<'a> Staged<'a> {
     }
 }
 
-/// Applies staged layers, newest first, to the ranges of a base.
+/// Applies the selected keys of staged layers, newest first, to the ranges of a base.
 pub fn apply<'a>(
     base: &'a [Range<'a>],
     layers: &'a [Vec<Range<'a>>],
-    pieces: &'a [Interval<'a>],
+    scope: &'a Scope<'a>,
     format: &'a Format<'a>,
     most_keys: usize,
 ) -> Outcome<Applied> {
-    let hull = hull_of(pieces)?;
     let mut pool = Pool::new();
-    let mut base = Side::new(base, hull, true);
-    let layers = layers.iter().map(|ranges| Side::new(ranges, hull, false)).collect();
+    let mut base = Side::new(base, &scope.hull, true);
+    let layers = layers.iter().map(|ranges| Side::new(ranges, &scope.selected, false)).collect();
     let mut staged = Staged { layers, at: 0 };
-    let mut out = NewRanges::new(format, pieces)?;
+    let mut out = NewRanges::new(format, &scope.pieces)?;
     let mut keys = ChangedKeys::new(most_keys);
     let (mut added, mut removed, mut changed) = (0, 0, 0);
     let mut edits = Edits::new();
@@ -307,10 +323,99 @@ pub struct Merged {
     pub conflicts: Vec<Conflict>,
 }
 
+/// Two sides, walked together by their record ids. Keys are compared only where ids differ.
+struct Pair<'a> {
+    other: Side<'a>,
+    has_other: bool,
+}
+
+impl<'a> Pair<'a> {
+    /// Passes the rows of a side's data block, and those of the other side before its end.
+    ///
+    /// Calls a function with both sides at each differing key, with a row, and with the order of
+    /// the keys there: both sides have the key, or only the one with the lesser key has it.
+    fn block(
+        &mut self,
+        side: &mut Side<'a>,
+        pool: &mut Pool,
+        visit: &mut impl FnMut(&Side<'a>, &Side<'a>, usize, Ordering, &mut Pool) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let mut row = side.row;
+        while row < side.stop {
+            if self.has_other {
+                let ids = &side.ids()?[row - side.row..];
+                let same = ids.iter().zip(self.other.ids()?).take_while(|(a, b)| a == b).count();
+                row += same;
+                self.other.row += same;
+                if same > 0 {
+                    self.has_other = self.other.settle(pool)?;
+                    continue;
+                }
+            }
+            side.open()?;
+            let order = if self.has_other {
+                side.leaf.entry(row)?.key.cmp(self.other.entry()?.key)
+            } else {
+                Ordering::Less
+            };
+            visit(side, &self.other, row, order, pool)?;
+            row += usize::from(order.is_le());
+            if order.is_ge() {
+                self.pass(pool)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, pool: &mut Pool) -> Outcome<()> {
+        self.other.row += 1;
+        self.has_other = self.other.settle(pool)?;
+        Ok(())
+    }
+}
+
+/// The differing records of two sides. Each key has its rows in them, or NO_ROW.
+pub struct Differences {
+    pub left: NewItems,
+    pub right: NewItems,
+    pub at_left: Vec<i64>,
+    pub at_right: Vec<i64>,
+}
+
+/// Compares the ranges of two sides.
+pub fn diff<'a>([left, right]: [&'a [Range<'a>]; 2], scope: &'a Scope<'a>) -> Outcome<Differences> {
+    let mut pool = Pool::new();
+    let [mut left, right] = [left, right].map(|ranges| Side::new(ranges, &scope.hull, false));
+    let mut pair = Pair { other: right, has_other: false };
+    pair.has_other = pair.other.advance(&mut pool)?;
+    let none = || NewItems::with_capacity(0, 0);
+    let mut found =
+        Differences { left: none(), right: none(), at_left: Vec::new(), at_right: Vec::new() };
+    let mut visit = |left: &Side, right: &Side, row: usize, order: Ordering, _: &mut Pool| {
+        let add = |side: &Side, row, items: &mut NewItems, has: bool| {
+            if !has {
+                return Ok(NO_ROW);
+            }
+            items.push(side.leaf.bytes(row)?)?;
+            Ok(items.bounds.len() as i64 - 2)
+        };
+        found.at_left.push(add(left, row, &mut found.left, order.is_le())?);
+        found.at_right.push(add(right, right.row, &mut found.right, order.is_ge())?);
+        Ok(())
+    };
+    while left.advance(&mut pool)? {
+        pair.block(&mut left, &mut pool, &mut visit)?;
+    }
+    while pair.has_other {
+        pair.other.open()?;
+        visit(&left, &pair.other, 0, Ordering::Greater, &mut pool)?;
+        pair.pass(&mut pool)?;
+    }
+    Ok(found)
+}
+
 struct Merge<'a, 'd> {
     base: Base<'a>,
-    source: Side<'a>,
-    has_source: bool,
     edits: Edits,
     keys: ChangedKeys,
     differing: NewItems,
@@ -322,46 +427,12 @@ struct Merge<'a, 'd> {
 }
 
 impl<'a> Merge<'a, '_> {
-    /// Passes rows of the data block of dest and the keys of source before its end.
-    fn block(&mut self, dest: &mut Side<'a>, pool: &mut Pool) -> Outcome<()> {
-        let mut row = dest.row;
-        while row < dest.stop {
-            if self.has_source {
-                let ids = &dest.ids()?[row - dest.row..];
-                let same = ids.iter().zip(self.source.ids()?).take_while(|(a, b)| a == b).count();
-                row += same;
-                self.source.row += same;
-                if same > 0 {
-                    self.has_source = self.source.settle(pool)?;
-                    continue;
-                }
-            }
-            dest.open()?;
-            let order = if self.has_source {
-                dest.leaf.entry(row)?.key.cmp(self.source.entry()?.key)
-            } else {
-                Ordering::Less
-            };
-            self.differ(dest, row, order, pool)?;
-            row += usize::from(order.is_le());
-            self.pass(order, pool)?;
-        }
-        Ok(())
-    }
-
-    fn pass(&mut self, order: Ordering, pool: &mut Pool) -> Outcome<()> {
-        if order.is_ge() {
-            self.source.row += 1;
-            self.has_source = self.source.settle(pool)?;
-        }
-        Ok(())
-    }
-
     /// Merges a key on which source and dest differ. `order` tells which of them have it, and `row`
     /// is its row in dest, or the next one.
     fn differ(
         &mut self,
         dest: &Side<'a>,
+        source: &Side<'a>,
         row: usize,
         order: Ordering,
         pool: &mut Pool,
@@ -369,8 +440,7 @@ impl<'a> Merge<'a, '_> {
         let in_dest =
             if order.is_le() { Some((dest.leaf.entry(row)?, dest.id(row)?)) } else { None };
         let in_source = if order.is_ge() {
-            let at = self.source.row;
-            Some((self.source.leaf.entry(at)?, self.source.id(at)?))
+            Some((source.leaf.entry(source.row)?, source.id(source.row)?))
         } else {
             None
         };
@@ -392,7 +462,7 @@ impl<'a> Merge<'a, '_> {
             self.keys.add(key)?;
             match in_source {
                 Some((_, id)) => {
-                    let bytes = self.source.leaf.bytes(self.source.row)?;
+                    let bytes = source.leaf.bytes(source.row)?;
                     self.edits.put(row, order.is_le(), bytes, id)?;
                 }
                 None => self.edits.drop(row),
@@ -428,26 +498,23 @@ impl<'a> Merge<'a, '_> {
     }
 }
 
-/// Merges the ranges of source into those of dest.
+/// Merges the selected keys of source into the ranges of dest.
 ///
 /// Without decisions, conflicts are returned, and nothing is complete. The call with the decisions
 /// finds the same conflicts again.
 pub fn merge<'a>(
     [base, source, dest]: [&'a [Range<'a>]; 3],
-    pieces: &'a [Interval<'a>],
+    scope: &'a Scope<'a>,
     format: &'a Format<'a>,
     most_keys: usize,
     decisions: Option<&Decisions>,
 ) -> Outcome<Merged> {
-    let hull = hull_of(pieces)?;
     let mut pool = Pool::new();
-    let [base, source] = [base, source].map(|ranges| Side::new(ranges, hull, false));
-    let mut dest = Side::new(dest, hull, true);
-    let mut out = NewRanges::new(format, pieces)?;
+    let [base, source] = [base, source].map(|ranges| Side::new(ranges, &scope.selected, false));
+    let mut dest = Side::new(dest, &scope.hull, true);
+    let mut out = NewRanges::new(format, &scope.pieces)?;
     let mut merge = Merge {
         base: Base { side: base, has_rows: false, row: 0 },
-        source,
-        has_source: false,
         edits: Edits::new(),
         keys: ChangedKeys::new(most_keys),
         differing: NewItems::with_capacity(0, 0),
@@ -458,19 +525,22 @@ pub fn merge<'a>(
         replaced: 0,
     };
     merge.base.has_rows = merge.base.side.advance(&mut pool)?;
-    merge.has_source = merge.source.advance(&mut pool)?;
+    let mut pair = Pair { other: source, has_other: false };
+    pair.has_other = pair.other.advance(&mut pool)?;
     while dest.advance(&mut pool)? {
-        merge.block(&mut dest, &mut pool)?;
+        pair.block(&mut dest, &mut pool, &mut |dest, source, row, order, pool| {
+            merge.differ(dest, source, row, order, pool)
+        })?;
         if merge.conflicts.is_empty() {
             merge.edits.emit(&mut dest, &mut out, &mut pool)?;
         } else {
             merge.edits.clear();
         }
     }
-    while merge.has_source {
-        merge.source.open()?;
-        merge.differ(&dest, 0, Ordering::Greater, &mut pool)?;
-        merge.pass(Ordering::Greater, &mut pool)?;
+    while pair.has_other {
+        pair.other.open()?;
+        merge.differ(&dest, &pair.other, 0, Ordering::Greater, &mut pool)?;
+        pair.pass(&mut pool)?;
         if merge.conflicts.is_empty() {
             merge.edits.emit_tail(&mut out, &mut pool)?;
         } else {
@@ -489,10 +559,4 @@ pub fn merge<'a>(
         flags: merge.flags,
         conflicts: merge.conflicts,
     })
-}
-
-/// Returns the interval from the first piece's start to the last one's end.
-fn hull_of<'a>(pieces: &[Interval<'a>]) -> Outcome<Interval<'a>> {
-    let (first, last) = (pieces.first().ok_or(Declined)?, pieces.last().ok_or(Declined)?);
-    Ok(Interval { start: first.start, stop: last.stop })
 }

@@ -12,10 +12,10 @@ use sparklake_kernels::named;
 use sparklake_kernels::ranges::Format;
 use sparklake_kernels::read::{self, COLUMNS, Directory, Ending, Place};
 use sparklake_kernels::tables::{Input, Interval, Range};
-use sparklake_kernels::tasks::{self, Decisions, Merged};
+use sparklake_kernels::tasks::{self, Decisions, Merged, Scope};
 use sparklake_kernels::texts;
 use sparklake_kernels::verify;
-use sparklake_kernels::walks::{self, Edit};
+use sparklake_kernels::walks;
 use sparklake_kernels::write::{Source, Unit, Writer};
 
 /// A small generator of numbers, the same ones for the same seed.
@@ -178,16 +178,20 @@ fn run_tasks(file: &[u8], other: &[u8], chance: &mut Chance) -> Outcome<()> {
         Interval { start: &middle, stop: Some(&stop) },
     ];
     let pieces = if chance.below(2) == 0 { &everything[..] } else { &parts[..] };
+    let selected = if chance.below(2) == 0 { &everything[..] } else { &parts[1..] };
+    let scope = Scope::new(pieces.to_vec(), selected.to_vec())?;
+    let scope = &scope;
     let layers = [range(other), range(file)];
-    let _ = tasks::apply(&two, &layers[1..], pieces, &format, 10);
-    let _ = tasks::merge([&[], &two, &one], pieces, &format, 10, None);
-    let _ = tasks::merge([&one, &two, &[]], pieces, &format, 10, None);
-    let Merged { conflicts, .. } = tasks::merge([&two, &one, &two], pieces, &format, 10, None)?;
+    let _ = tasks::apply(&two, &layers[1..], scope, &format, 10);
+    let _ = tasks::merge([&[], &two, &one], scope, &format, 10, None);
+    let _ = tasks::merge([&one, &two, &[]], scope, &format, 10, None);
+    let Merged { conflicts, .. } = tasks::merge([&two, &one, &two], scope, &format, 10, None)?;
     let kinds: Vec<u8> = conflicts.iter().map(|_| chance.below(4) as u8).collect();
     let entries = NewItems::with_capacity(0, 0);
     let decisions = Decisions { kinds: &kinds, entries: entries.items()? };
-    let _ = tasks::merge([&two, &one, &two], pieces, &format, 10, Some(&decisions));
-    let applied = tasks::apply(&one, &layers, pieces, &format, 10)?;
+    let _ = tasks::merge([&two, &one, &two], scope, &format, 10, Some(&decisions));
+    let _ = tasks::diff([&two, &one], scope);
+    let applied = tasks::apply(&one, &layers, scope, &format, 10)?;
     assert!(applied.written.iter().all(|each| each.min_key <= each.max_key));
     Ok(())
 }
@@ -314,26 +318,7 @@ fn hostile_walk(table: &Table, chance: &mut Chance) -> Outcome<()> {
         let number = |at| if edge && chance.below(3) == 0 { chance.odd_number() } else { at };
         (0..most as i64).map(number).collect()
     };
-    let (starts, opened, shifts, places) =
-        (numbers(4), numbers(3), numbers(3), numbers(count.min(2)));
     let (begins, lengths) = (numbers(3), numbers(3));
-    let items = Items::new(&table.entries.data, &table.entries.bounds[..=count])?;
-    let more = count.min(2);
-    let added = Items::new(&table.entries.data, &table.entries.bounds[..=more])?;
-    let mut dropped = vec![false; count];
-    dropped[chance.below(count)] = true;
-    let edit = Edit {
-        starts: &starts,
-        opened: &opened,
-        shifts: &shifts,
-        dropped: &dropped,
-        places: &places,
-        parts: vec![items],
-        ids: &table.ids[..count],
-        added,
-        added_ids: &table.ids[..more],
-    };
-    let _ = edit.run();
     let keys = Keys::new(&table.entries.data[..40], &begins, &lengths)?;
     let _ = (walks::gather(&keys), walks::search(&keys, &keys), walks::paired(&keys, &keys));
     let _ = walks::range_ends(&table.ids[..count], chance.odd_number() as u64);

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.blocks.block import Block
     from sparklake.graveler.blocks.columns import Keys
-    from sparklake.graveler.blocks.edit import LeafEdit
     from sparklake.graveler.blocks.encoded import EncodedRecords
     from sparklake.graveler.blocks.entry_columns import EntryColumns
     from sparklake.graveler.blocks.packed import PackedBlocks
@@ -135,19 +134,6 @@ def entry_lengths(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
 
 def entry_keys(records: EncodedRecords) -> pa.BinaryArray:
     return binary_array(*_library.keys(*_column(records.entries)))
-
-
-def edit_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
-    block, added = edit.block, edit.added
-    entries, ids, counts = _library.edit(
-        (_numbers(block.starts), edit.opened, _numbers(edit.shifts)),
-        edit.dropped,
-        _numbers(edit.places),
-        [_column(part.entries) for part in edit.parts],
-        _id_bytes(block.ids),
-        (*_column(added.encoded.entries), _id_bytes(added.ids)),
-    )
-    return binary_array(*entries), ids.view(np.uint64).reshape(-1, 4), counts
 
 
 def unpack(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
@@ -295,7 +281,7 @@ def _source(table: Table, first: int, stop: int) -> tuple[Bytes, int, Positions,
 RangeFile: TypeAlias = "tuple[bytes | str, bytes | None]"
 """The bytes of a range's file or its path, and the digest of its record ids if unverified."""
 
-DEST, SOURCE, FROM_SOURCE, CONFLICT = 1, 2, 4, 8  # Flags of differing keys in a merge.
+SIDE_FLAGS = (1, 2, 4, 8)  # Differing keys in a merge: in dest, in source, from source, conflict.
 
 
 def apply_task(
@@ -313,6 +299,14 @@ def merge_task(
     decisions = decided and (decided[0], *_column(decided[1]))
     ranges, keys, (differing, flags), conflicts = _library.merge_task(sides, *settings, decisions)
     return ranges, _key_list(keys), (binary_array(*differing), flags), conflicts
+
+
+def diff_task(
+    sides: list[list[RangeFile]], scope: Any
+) -> tuple[list[pa.BinaryArray], list[Positions]]:
+    """Return both sides' differing entries, and each key's rows there."""
+    records, rows = _library.diff_task(sides, scope)
+    return [binary_array(*each) for each in records], rows
 
 
 def _key_list(keys: tuple[Any, Bytes] | None) -> list[bytes] | None:

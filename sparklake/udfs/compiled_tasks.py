@@ -1,4 +1,4 @@
-"""Tasks of commits and merges as single kernel calls.
+"""Tasks of commits, merges and diffs as single kernel calls.
 
 Files of a local store are read and written by the kernel.
 """
@@ -10,21 +10,30 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler import kernels
-from sparklake.graveler.algebra.changes import ChangeCounts, Conflict, DifferingKeys
-from sparklake.graveler.algebra.three_way_merge import CONFLICTS_AT_ONCE
-from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.algebra.changes import (
+    BlockChanges,
+    ChangeCounts,
+    Conflict,
+    DifferingKeys,
+    SideRows,
+)
+from sparklake.graveler.algebra.compare import two_way
+from sparklake.graveler.algebra.three_way_merge import CONFLICTS_AT_ONCE, Decide
+from sparklake.graveler.blocks.block import EMPTY, block_of_encoded, block_of_records
+from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.buffers import Positions
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.change_summary import MOST_KEYS, ChangedKeys
 from sparklake.graveler.planning.packing import Task
-from sparklake.graveler.planning.path_filter import PathFilter
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, overlapping
@@ -33,11 +42,12 @@ from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, make_table
 from sparklake.rows.results import PieceResult
 from sparklake.stores.objects.local.files import start_writeback
 from sparklake.stores.objects.temporary import LocalFiles
-from sparklake.strategies.judging import Judge
-from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink
 from sparklake.udfs.streams import hull_of, joined_sides
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Applied(NamedTuple):
@@ -49,13 +59,11 @@ class Applied(NamedTuple):
 class Merged(NamedTuple):
     pieces: list[PieceResult]
     changed: ChangedKeys
-    judge: Judge
-    observed: ObservedChanges
 
 
 def apply_task(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
-    base, *layers = _sides(sink.store, task, path_filter)
-    with _new_files(sink, task) as files:
+    base, *layers = _sides(sink.store, task)
+    with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, counts = kernels.apply_task(base, layers, *files.settings)
     added, removed, changed = counts
     return Applied(
@@ -64,25 +72,44 @@ def apply_task(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
 
 
 def merge_task(
-    sink: RangeSink, task: Task, path_filter: PathFilter, resolution: Resolution, namespace: str
+    sink: RangeSink,
+    task: Task,
+    path_filter: PathFilter,
+    decide: Decide,
+    observed: ObservedChanges | None,
 ) -> Merged:
-    judge, observed = Judge(resolution, namespace), ObservedChanges(resolution)
-    sides = _sides(sink.store, task, path_filter)
-    with _new_files(sink, task) as files:
+    sides = _sides(sink.store, task)
+    with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, (differing, flags), conflicts = kernels.merge_task(
             sides, *files.settings, decided=None
         )
-    masks = [
-        (flags & flag).astype(bool)
-        for flag in (kernels.DEST, kernels.SOURCE, kernels.FROM_SOURCE, kernels.CONFLICT)
-    ]
-    if len(differing):
+    if observed is not None and len(differing):
+        masks = [(flags & flag).astype(bool) for flag in kernels.SIDE_FLAGS]
         observed.observe_keys(DifferingKeys(differing, *masks))
     if conflicts:
-        decided = _decided(judge, [_conflict(key, *values) for key, values in conflicts])
-        with _new_files(sink, task) as files:
+        decided = _decided(decide, [_conflict(key, *values) for key, values in conflicts])
+        with _new_files(sink, task, path_filter) as files:
             new_ranges, keys, _, _ = kernels.merge_task(sides, *files.settings, decided=decided)
-    return Merged(files.results(new_ranges), _changed_keys(keys), judge, observed)
+    return Merged(files.results(new_ranges), _changed_keys(keys))
+
+
+def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
+    records, rows = kernels.diff_task(_sides(store, task), _scope(task, ALL))
+    if not len(rows[0]):
+        return []
+    before, after = map(_side_rows, records, rows)
+    return [two_way(before, after)]
+
+
+def _side_rows(entries: pa.BinaryArray, at: Positions) -> SideRows:
+    block = block_of_encoded(EncodedRecords(entries)) if len(entries) else EMPTY
+    return SideRows(block, at, block)
+
+
+def _scope(task: Task, path_filter: PathFilter) -> tuple[list[Any], list[Any]]:
+    pieces = [each.piece.interval for each in task.pieces]
+    selected = path_filter.parts(hull_of(task.pieces))
+    return [(e.start, e.stop) for e in pieces], [(e.start, e.stop) for e in selected]
 
 
 def _changed_keys(keys: list[bytes] | None) -> ChangedKeys:
@@ -100,11 +127,11 @@ def _conflict(key: bytes, base: bytes | None, source: bytes | None, dest: bytes 
     return Conflict(key, base, source, dest)
 
 
-def _decided(judge: Judge, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:
+def _decided(decide: Decide, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:
     """Return the action for each conflict, and replacement entries."""
     decided: list[bytes | None] = []
     for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
-        decided += judge.decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+        decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
     kinds, records = bytearray(), []
     for conflict, stored in zip(conflicts, decided, strict=True):
         if stored == conflict.dest:
@@ -120,11 +147,20 @@ def _decided(judge: Judge, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _sides(
-    store: ObjectStore, task: Task, path_filter: PathFilter
-) -> list[list[kernels.RangeFile]]:
-    if not path_filter.is_everything:
-        raise kernels.Declined
+def decided_once(decide: Decide) -> Decide:
+    """Return a function that has each conflict decided once, however often a task runs."""
+    decided: dict[bytes, bytes | None] = {}
+
+    def decide_new(conflicts: Sequence[Conflict]) -> list[bytes | None]:
+        new = [each for each in conflicts if each.key not in decided]
+        if new:
+            decided.update(zip((each.key for each in new), decide(new), strict=True))
+        return [decided[each.key] for each in conflicts]
+
+    return decide_new
+
+
+def _sides(store: ObjectStore, task: Task) -> list[list[kernels.RangeFile]]:
     hull = hull_of(task.pieces)
     return [_files(store, side, hull) for side in joined_sides(task.pieces)]
 
@@ -148,15 +184,15 @@ class _NewFiles:
 
     sink: RangeSink
     task: Task
+    path_filter: PathFilter
     stem: str
 
     @property
     def settings(self) -> tuple[Any, ...]:
         """The last arguments of a kernel."""
-        intervals = [each.piece.interval for each in self.task.pieces]
         properties = list(FIXED_PROPERTIES.items())
         return (
-            [(each.start, each.stop) for each in intervals],
+            _scope(self.task, self.path_filter),
             (self.sink.range_records, self.sink.compress, properties, self.stem or None),
             MOST_KEYS,
         )
@@ -197,7 +233,7 @@ class _NewFiles:
 
 
 @contextmanager
-def _new_files(sink: RangeSink, task: Task) -> Iterator[_NewFiles]:
+def _new_files(sink: RangeSink, task: Task, path_filter: PathFilter) -> Iterator[_NewFiles]:
     """Yield where new ranges are written. An error removes their files."""
     stem = ""
     if isinstance(sink.store, LocalFiles):
@@ -205,7 +241,7 @@ def _new_files(sink: RangeSink, task: Task) -> Iterator[_NewFiles]:
             stem = sink.store.new_temporary()
         except SparklakeError:
             raise kernels.Declined from None
-    files = _NewFiles(sink, task, stem)
+    files = _NewFiles(sink, task, path_filter, stem)
     try:
         yield files
     except BaseException:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler import kernels
 from sparklake.graveler.algebra.changes import BlockChanges, ChangeType, SideRows
 from sparklake.graveler.algebra.compare import diff, three_way_diff
 from sparklake.graveler.algebra.staged import staged_diff
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
 from sparklake.graveler.buffers import Positions
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import run_sums
 from sparklake.rows.diffs import DIFF_SCHEMA, FOLDER_SCHEMA, SIDE_TYPE, THREE_WAY_SCHEMA
 from sparklake.rows.settings import Workspace
 from sparklake.strategies.content_types import without_same_content
-from sparklake.udfs.streams import open_tasks
-from sparklake.udfs.tasks import Batches, BatchStream
+from sparklake.udfs import compiled_tasks
+from sparklake.udfs.streams import open_sides, open_tasks
+from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks
 
 _MTIME_TYPE = pa.timestamp("us", tz="UTC")
 
@@ -28,8 +32,15 @@ Encode = Callable[[BlockChanges], pa.RecordBatch]
 
 def diff_body(workspace: Workspace, batches: Batches, encode: Encode | None = None) -> BatchStream:
     """Yield DIFF_SCHEMA, or the batches of `encode`. The sides are left, right."""
-    for left, right in open_tasks(workspace, batches):
-        yield from map(encode or diff_batch, diff(left, right))
+    store = workspace.open_store()
+    for task in plan_tasks(batches):
+        yield from map(encode or diff_batch, _differences(store, task))
+
+
+@kernels.defines(compiled_tasks.diff_task)
+def _differences(store: ObjectStore, task: Task) -> Iterable[BlockChanges]:
+    before, after = open_sides(store, task.pieces)
+    return diff(before, after)
 
 
 def removed_batch(changes: BlockChanges) -> pa.RecordBatch:

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
 from sparklake.graveler import kernels
-from sparklake.graveler.algebra.changes import ChangeCounts, Conflict
+from sparklake.graveler.algebra.changes import ChangeCounts, Conflict, ignore_changes
 from sparklake.graveler.algebra.staged import apply
-from sparklake.graveler.algebra.three_way_merge import merge
+from sparklake.graveler.algebra.three_way_merge import Decide, merge
 from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
@@ -66,30 +66,36 @@ def merge_body(
     writes nothing. Only the first conflicts are reported.
     """
     for task in plan_tasks(batches):
+        judge = Judge(resolution, workspace.storage_namespace)
+        observed = ObservedChanges(resolution)
         with emptied(open_sink(workspace, withheld=not resolution.settles_all)) as sink:
-            merged = _merged(sink, task, path_filter, resolution, workspace.storage_namespace)
-            judge, observed = merged.judge, merged.observed
+            decide = compiled_tasks.decided_once(judge.decide)
+            pieces, changed = _merged(sink, task, path_filter, decide, observed)
             if not judge.left:
                 sink.put()
-        results: list[TaskResult] = [*merged.pieces, *_keys(merged.changed)]
         counts = ConflictCountResult(
             judge.conflicts, judge.left, observed.logs.in_order(), observed.added
         )
-        results += [counts, *map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
+        results: list[TaskResult] = [*pieces, *_keys(changed), counts]
+        results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
         results += map(DeferredResult, judge.deferred)
         yield encode_results(results, sink.replaced)
 
 
 @kernels.defines(compiled_tasks.merge_task)
 def _merged(
-    sink: RangeSink, task: Task, path_filter: PathFilter, resolution: Resolution, namespace: str
+    sink: RangeSink,
+    task: Task,
+    path_filter: PathFilter,
+    decide: Decide,
+    observed: ObservedChanges | None,
 ) -> Merged:
-    judge, observed = Judge(resolution, namespace), ObservedChanges(resolution)
     changed = ChangedKeys()
     base, source, dest = open_sides(sink.store, task.pieces)
     before, after = records_of(base, path_filter), records_of(source, path_filter)
-    blocks = merge(before, after, dest, judge.decide, changed.observe, observed.observe)
-    return Merged(written_pieces(sink, task, blocks), changed, judge, observed)
+    observe = ignore_changes if observed is None else observed.observe
+    blocks = merge(before, after, dest, decide, changed.observe, observe)
+    return Merged(written_pieces(sink, task, blocks), changed)
 
 
 def virtual_merge_body(workspace: Workspace, name: CommitId, batches: Batches) -> BatchStream:
@@ -98,11 +104,11 @@ def virtual_merge_body(workspace: Workspace, name: CommitId, batches: Batches) -
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
         return [disagreement(each.key, name) for each in conflicts]
 
-    def combine(sides: Sequence[Blocks]) -> Blocks:
-        base, source, dest = sides
-        return merge(base, source, dest, disagree)
-
-    return write_tasks(workspace, batches, combine)
+    for task in plan_tasks(batches):
+        with emptied(open_sink(workspace)) as sink:
+            results = _merged(sink, task, ALL, disagree, None).pieces
+            sink.put()
+        yield encode_results(results, sink.replaced)
 
 
 def run_body(workspace: Workspace, batches: Batches) -> BatchStream:

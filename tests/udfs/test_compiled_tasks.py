@@ -22,7 +22,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import Task, TaskPiece
-from sparklake.graveler.planning.path_filter import ALL
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import OpenPiece, SideStream
 from sparklake.graveler.ports import StoreTraits
 from sparklake.graveler.ranges import RangeInfo
@@ -30,8 +30,12 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import tree_file_key, write_ranges
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
+from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
+from sparklake.udfs import diffs
 from sparklake.udfs import write_ranges as bodies
+from sparklake.udfs.compiled_tasks import Applied, Merged, decided_once
+from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink, open_sink
 from tests.graveler.test_kernel_cases import (
     AT_ONCE,
@@ -73,6 +77,8 @@ class Case:
     compress: bool
     merge: Task
     apply: Task
+    diff: Task
+    path_filter: PathFilter
     resolution: Resolution
 
 
@@ -103,6 +109,8 @@ def new_case(seed: str, *, compress: bool | None = None) -> Case:
         compress,
         merge=new_task(pieces, sides),
         apply=new_task(pieces, [sides[0], *over]),
+        diff=new_task(pieces, sides[1:]),
+        path_filter=ALL if chance.random() < 0.7 else PathFilter(tuple(new_pieces(keys, chance))),
         resolution=resolution,
     )
 
@@ -138,7 +146,7 @@ def new_task(pieces: Sequence[Interval], sides: Sequence[SideStream]) -> Task:
     )
 
 
-def shown(sink: RangeSink, result: Any) -> Any:
+def shown(sink: RangeSink, result: Applied | Merged) -> Any:
     """Return what a task reports, and its files; each index is compressed, in several forms."""
     files = [
         (range_id, plain_part(range_id, content_of(file), sink.compress))
@@ -146,11 +154,7 @@ def shown(sink: RangeSink, result: Any) -> Any:
     ]
     keys = result.changed.keys
     parts = [result.pieces, keys and sorted(keys), files]
-    if isinstance(result, bodies.Applied):
-        return [*parts, result.counts]
-    judge = result.judge
-    conflicts = (judge.conflicts, judge.left, judge.reported)
-    return [*parts, *conflicts, result.observed.logs.in_order(), result.observed.added]
+    return [*parts, result.counts] if isinstance(result, Applied) else parts
 
 
 def content_of(file: bytes | Path) -> bytes:
@@ -160,13 +164,21 @@ def content_of(file: bytes | Path) -> bytes:
 def results(case: Case, new_sink: Callable[[], RangeSink]) -> list[Any]:
     def applied() -> Any:
         sink = new_sink()
-        return shown(sink, bodies._applied(sink, case.apply, ALL))
+        return shown(sink, bodies._applied(sink, case.apply, case.path_filter))
 
     def merged() -> Any:
-        sink = new_sink()
-        return shown(sink, bodies._merged(sink, case.merge, ALL, case.resolution, "s3://bucket"))
+        sink, judge = new_sink(), Judge(case.resolution, "s3://bucket")
+        observed = ObservedChanges(case.resolution)
+        decide = decided_once(judge.decide)
+        merged = bodies._merged(sink, case.merge, case.path_filter, decide, observed)
+        conflicts = (judge.conflicts, judge.left, judge.reported)
+        return [shown(sink, merged), *conflicts, observed.logs.in_order(), observed.added]
 
-    return [outcome(applied), outcome(merged)]
+    def differing() -> Any:
+        changes = diffs._differences(new_sink().store, case.diff)
+        return [row for each in changes for row in each]
+
+    return [outcome(applied), outcome(merged), outcome(differing)]
 
 
 def sink_of(case: Case) -> Callable[[], RangeSink]:

@@ -10,8 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler import kernel_choice
-from sparklake.graveler.blocks.columns import Keys, digests_at, keys_of, rows_between, search
+from sparklake.graveler.blocks.columns import Keys, digests_at, keys_of, search
 from sparklake.graveler.blocks.encoded import EncodedRecords, Shape, chained, encode_records
 from sparklake.graveler.blocks.packed import PackedBlocks, Unit, unpacked
 from sparklake.graveler.buffers import Ids, Mask, Positions, binary_array
@@ -97,7 +96,7 @@ class Block:
         exists = np.zeros(len(keys), bool)
         if reached:
             leaves = leaves[:reached]
-            records, shifts = self.open(near(_distinct(leaves)))
+            records, shifts = self.open(_distinct(leaves))
             at, exists[:reached] = search(records.keys, keys.at(np.arange(reached)))
             places[:reached] = at - shifts[leaves]
         return places, exists
@@ -282,21 +281,6 @@ def concatenated(blocks: Sequence[Block]) -> Block:
 
 def _last_keys(unit: Unit) -> list[bytes]:
     return [unit.last_key] if isinstance(unit, EncodedRecords) else unit.last_keys
-
-
-_MAX_BETWEEN = 4
-
-
-def near(leaves: Positions) -> Positions:
-    """Return the leaves to open for an edit: the given ones and short gaps between them.
-
-    With compiled kernels, this costs less than many small units.
-    """
-    if len(leaves) < 2 or not kernel_choice.is_compiled():
-        return leaves
-    between = np.diff(leaves) - 1
-    counts = np.append(np.where(between <= _MAX_BETWEEN, between, 0), 0) + 1
-    return rows_between(leaves, counts)
 
 
 def _distinct(ascending: Positions) -> Positions:

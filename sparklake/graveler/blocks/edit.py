@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler import kernels
-from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, block_of, near
+from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, block_of
 from sparklake.graveler.blocks.columns import gather, rows_between, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.blocks.packed import Unit
@@ -37,31 +34,8 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     touched = np.zeros(len(block.starts), bool)
     touched[block.leaves_at(np.flatnonzero(dropped))] = True
     touched[leaves] = True
-    opened = near(np.flatnonzero(touched[:-1]))
-    touched[opened] = True
+    opened = np.flatnonzero(touched[:-1])
     parts, shifts = block.open_parts(opened)
-    entries, ids, counts = _edited_leaves(
-        LeafEdit(block, opened, parts, shifts, dropped=dropped, added=added, places=places)
-    )
-    return _relaid(block, touched, counts, EncodedRecords(entries), ids)
-
-
-class LeafEdit(NamedTuple):
-    """An edit of leaves. `shifts` maps positions to those in the records of all `parts`."""
-
-    block: Block
-    opened: Positions
-    parts: Sequence[EncodedRecords]
-    shifts: Positions
-    dropped: Mask
-    added: Block
-    places: Positions
-
-
-@kernels.defines(kernels.edit_leaves)
-def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
-    """Return the entries and ids of touched leaves, and their number per leaf and after."""
-    block, opened, parts, shifts, dropped, added, places = edit
     records = chained(parts)
     # The records of touched leaves that stay, and the positions of added records between them.
     sizes = block.starts[opened + 1] - block.starts[opened]
@@ -73,10 +47,10 @@ def _edited_leaves(edit: LeafEdit) -> tuple[pa.BinaryArray, Ids, Positions]:
     order = np.insert(here, between, len(records) + np.arange(len(added)))
     anew = chained([records, added.encoded]).take(order) if len(order) else NOTHING
     anew_ids = np.insert(block.ids[remaining], between, added.ids, axis=0)
-    counts = np.bincount(block.leaves_at(places), minlength=len(block.starts))
+    counts = np.bincount(leaves, minlength=len(block.starts))
     if len(opened):
         counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
-    return anew.entries, anew_ids, counts
+    return _relaid(block, touched, counts, anew, anew_ids)
 
 
 def _relaid(
