@@ -65,10 +65,10 @@ def apply_task(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
     base, *layers = _sides(sink.store, task)
     with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, counts = kernels.apply_task(base, layers, *files.settings)
-    added, removed, changed = counts
-    return Applied(
-        files.results(new_ranges), ChangeCounts(added, removed, changed), _changed_keys(keys)
-    )
+        added, removed, changed = counts
+        return Applied(
+            files.results(new_ranges), ChangeCounts(added, removed, changed), _changed_keys(keys)
+        )
 
 
 def merge_task(
@@ -83,14 +83,17 @@ def merge_task(
         new_ranges, keys, (differing, flags), conflicts = kernels.merge_task(
             sides, *files.settings, decided=None
         )
-    if observed is not None and len(differing):
-        masks = [(flags & flag).astype(bool) for flag in kernels.SIDE_FLAGS]
-        observed.observe_keys(DifferingKeys(differing, *masks))
-    if conflicts:
-        decided = _decided(decide, [_conflict(key, *values) for key, values in conflicts])
-        with _new_files(sink, task, path_filter) as files:
-            new_ranges, keys, _, _ = kernels.merge_task(sides, *files.settings, decided=decided)
-    return Merged(files.results(new_ranges), _changed_keys(keys))
+        if observed is not None and len(differing):
+            masks = [(flags & flag).astype(bool) for flag in kernels.SIDE_FLAGS]
+            observed.observe_keys(DifferingKeys(differing, *masks))
+        if not conflicts:
+            return Merged(files.results(new_ranges), _changed_keys(keys))
+        # Those before the first conflict.
+        files.remove()
+    decided = _decided(decide, [_conflict(key, *values) for key, values in conflicts])
+    with _new_files(sink, task, path_filter) as files:
+        new_ranges, keys, _, _ = kernels.merge_task(sides, *files.settings, decided=decided)
+        return Merged(files.results(new_ranges), _changed_keys(keys))
 
 
 def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
@@ -219,7 +222,7 @@ class _NewFiles:
 
     def remove(self) -> None:
         with suppress(FileNotFoundError):
-            for number in count():
+            for number in count() if self.stem else ():
                 self._path(number).unlink()
 
     def _new_file(self, number: int) -> Path:
@@ -245,6 +248,5 @@ def _new_files(sink: RangeSink, task: Task, path_filter: PathFilter) -> Iterator
     try:
         yield files
     except BaseException:
-        if files.stem:
-            files.remove()
+        files.remove()
         raise

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from sparklake.graveler import kernel_choice
+from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.keys import Interval
@@ -36,13 +37,14 @@ from sparklake.udfs import diffs
 from sparklake.udfs import write_ranges as bodies
 from sparklake.udfs.compiled_tasks import Applied, Merged, decided_once
 from sparklake.udfs.observed_changes import ObservedChanges
-from sparklake.udfs.range_sink import RangeSink, open_sink
+from sparklake.udfs.range_sink import RangeSink, emptied, open_sink
 from tests.graveler.test_kernel_cases import (
     AT_ONCE,
     SEED,
     changed,
     damaged,
     needs_kernels,
+    new_entry,
     new_tree,
     outcome,
     plain_part,
@@ -230,6 +232,32 @@ def test_local_files_are_those_of_buffers(tmp_path: Path, number: int) -> None:
         files = {each: content_of(file) for each, file in sink._files.items()}
         sink.put()
         assert {each: local.get(tree_file_key(each)) for each in files} == files
+    assert list(local.temporary_files()) == []
+
+
+@needs_kernels
+def test_a_late_conflict_leaves_no_temporary_file(tmp_path: Path) -> None:
+    """The ranges before it are written when it is found."""
+    chance, store = random.Random(5), Files()
+    base = {f"k/{number:03}": new_entry(chance) for number in range(200)}
+    trees = [base] + [base | {path: new_entry(chance) for path in ("k/000", "k/199")} for _ in "sd"]
+    trees[2]["k/000"] = base["k/000"]
+    sides = [SideStream(store.add(records_of(each), 8, compress=False)) for each in trees]
+    local = LocalStore(tmp_path / "lake")
+    local.root.mkdir()
+    local.put_many_if_absent(store.files)
+    task, conflicts = new_task([Interval(b"", None)], sides), list[Conflict]()
+
+    def decide(some: Sequence[Conflict]) -> list[bytes | None]:
+        conflicts.extend(some)
+        assert list(local.temporary_files()) == []
+        return [each.source for each in some]
+
+    with emptied(open_sink(Workspace(local.uri, 8), withheld=True)) as sink:
+        result = bodies._merged(sink, task, ALL, decide, None)
+        assert result.changed.keys == {b"k/000", b"k/199"}
+        assert [each.key for each in conflicts] == [b"k/199"]
+        assert len(list(local.temporary_files())) == len(result.pieces[0].written) > 1
     assert list(local.temporary_files()) == []
 
 
