@@ -133,13 +133,15 @@ class AvroFile:
             if block.tell() != len(data):
                 raise CorruptFileError("an Avro file has a block with trailing bytes")
 
-    def with_optional_long(self, record: int, name: str, number: int) -> AvroFile:
-        """Return the file with another optional field in a nested record, for new records only."""
+    def with_optional_long(self, name: str, number: int, record: int | None = None) -> AvroFile:
+        """Return the file with another optional field, for new records only.
+
+        A `record` is the nested one that has the field.
+        """
         schema = msgspec.json.decode(self.header["avro.schema"])
         column = {"name": name, "type": ["null", "long"], "default": None, "field-id": number}
-        for each in schema["fields"]:
-            if each.get("field-id") == record:
-                each["type"]["fields"].append(column)
+        nested = (each["type"] for each in schema["fields"] if each.get("field-id") == record)
+        (schema if record is None else next(nested))["fields"].append(column)
         text = msgspec.json.encode(schema)
         header = {**self.header, "avro.schema": text}
         return AvroFile(header, _checked_schema(text), self.body, self.sync)

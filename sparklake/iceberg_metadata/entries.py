@@ -143,7 +143,7 @@ def rewritable(version: int, manifest: ManifestFile) -> ManifestFile:
         )
     names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
     if version > 2 and manifest.listed.get(517) == 0 and _FIRST_ROW not in names:
-        avro = manifest.avro.with_optional_long(_FILE, "first_row_id", _FIRST_ROW)
+        avro = manifest.avro.with_optional_long("first_row_id", _FIRST_ROW, _FILE)
         return replace(manifest, avro=avro)
     return manifest
 
@@ -167,6 +167,12 @@ class ManifestList:
                 each = {**each, _PARTITIONS: pairs}
             entries[parse_manifest(each).path] = each
         return ManifestList(avro, entries)
+
+    def with_row_ids(self) -> ManifestList:
+        """Return a list of format version 3 for new entries."""
+        if any(each["id"] == _LIST_FIRST_ROW for each in self.avro.schema["fields"]):
+            return self
+        return replace(self, avro=self.avro.with_optional_long("first_row_id", _LIST_FIRST_ROW))
 
     def written(self, version: int, entries: Iterable[ById], header: Mapping[str, str]) -> bytes:
         """Return a manifest list of the same schema. Entries may be those of another one."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparklake.strategies.decisions import Take
 
 KEY_PROPERTY = "sparklake.key"
-"""The property of a Delta table with its key columns, separated by commas."""
+"""The property of a Delta or Iceberg table with its key columns, separated by commas."""
 
 RowFunction = Callable[["pa.RecordBatch"], "Sequence[Take | str] | pa.Array"]
 """A function that returns a decision for each row of a batch of conflicts.

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from sparklake.unions.conflicts import UnmergeableTableError
+
 
 class TableCommit(Protocol):
     """A commit to a table. Its repetitions in other histories share its `origin`.
@@ -75,6 +77,23 @@ def still_to_undo(commits: Iterable[Commit], log: Sequence[Commit]) -> list[Comm
 def commits_but(commits: Iterable[Commit], others: Counter[str]) -> list[Commit]:
     """Drop as many commits of each origin as `others` counts."""
     return _split(commits, others)[1]
+
+
+def check_not_merged(undone: Iterable[TableCommit], dest: Sequence[TableCommit]) -> None:
+    merged = {origin for each in standing(dest) for origin in each.merged}
+    if any(each.origin in merged for each in undone):
+        raise UnmergeableTableError(
+            "a merge of rows applied the commits to undo, so only rows can be undone"
+        )
+
+
+def check_merged_once(repeated: Sequence[TableCommit], dest: Iterable[TableCommit]) -> None:
+    """Reject the repetition of a merge of rows if dest has some of its rows already."""
+    present = effects(dest)
+    if any(present[origin] for each in repeated for origin in each.merged):
+        raise UnmergeableTableError(
+            "source merged rows of commits that dest has, too, so they would exist twice"
+        )
 
 
 def _split(commits: Iterable[Commit], counts: Counter[str]) -> tuple[list[Commit], list[Commit]]:

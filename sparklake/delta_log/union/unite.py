@@ -17,7 +17,14 @@ from sparklake.delta_log.union.regions import repeated_parameters
 from sparklake.delta_log.union.schemas import Metadata, check_fits, same_metadata
 from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
 from sparklake.delta_log.union.undo import undoing
-from sparklake.unions.commits import commits_but, effects, origins, standing
+from sparklake.unions.commits import (
+    check_merged_once,
+    check_not_merged,
+    commits_but,
+    effects,
+    origins,
+    standing,
+)
 from sparklake.unions.conflicts import UnmergeableTableError
 
 
@@ -35,13 +42,13 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     if undone and done:
         raise UnmergeableTableError("source rewrote the table's history since base")
     if undone:
-        _check_not_merged(undone, dest.commits)
+        check_not_merged(undone, dest.commits)
         return undoing(undone, files, base, source, dest, signature)
     origins_in_source = {each.origin for each in (*base.commits, *source.commits)}
     dest_commits = [each for each in dest.commits if each.origin not in origins_in_source]
     since = commits_but(dest.commits, origins(base.commits))
     source_commits = commits_but(done, effects(standing(since, origins(done))))
-    _check_merged_once(source_commits, [*base.commits, *dest.commits])
+    check_merged_once(source_commits, [*base.commits, *dest.commits])
     if not source_commits:
         return UnitedLog([])
     steps, dropped = settled(base, source, dest, source_commits, dest_commits)
@@ -64,23 +71,6 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     result, row_ids = continued(dest, commits, signature)
     row_ids.check(source, source_commits)
     return UnitedLog(result, marked.files)
-
-
-def _check_not_merged(undone: Iterable[DeltaCommit], dest: Sequence[DeltaCommit]) -> None:
-    merged = {origin for each in standing(dest) for origin in each.merged}
-    if any(each.origin in merged for each in undone):
-        raise UnmergeableTableError(
-            "a merge of rows applied the commits to undo, so only rows can be undone"
-        )
-
-
-def _check_merged_once(repeated: Sequence[DeltaCommit], dest: Iterable[DeltaCommit]) -> None:
-    """Reject the repetition of a merge of rows if dest has some of its rows already."""
-    present = effects(dest)
-    if any(present[origin] for each in repeated for origin in each.merged):
-        raise UnmergeableTableError(
-            "source merged rows of commits that dest has, too, so they would exist twice"
-        )
 
 
 def _find_restated(

@@ -178,7 +178,7 @@ def check_key(schema: StructType, key: Sequence[str]) -> None:
     if not key:
         raise InvalidInputError(
             "the table has no key: list its columns, as in rows(order_id), or set the property "
-            "sparklake.key of a Delta table"
+            "sparklake.key of a Delta or Iceberg table"
         )
     for name in key:
         _check_column(schema, name)

@@ -23,6 +23,9 @@ ORIGIN = "sparklake.origin"
 UNDONE = "sparklake.undone"
 """The field in the summary of an undo for the identities of the undone snapshots."""
 
+MERGED = "sparklake.merged"
+"""The field in the summary of a merge of rows for the identities of the merged snapshots."""
+
 OPERATIONS = ("append", "replace", "overwrite", "delete")
 
 Read = Callable[[str], bytes]
@@ -52,12 +55,15 @@ class IcebergCommit:
 
     @property
     def undone(self) -> Sequence[str]:
-        recorded = self.summary.get(UNDONE)
-        return tuple(recorded.split(",")) if recorded else ()
+        return self._recorded(UNDONE)
 
     @property
     def merged(self) -> Sequence[str]:
-        return ()
+        return self._recorded(MERGED)
+
+    def _recorded(self, name: str) -> Sequence[str]:
+        recorded = self.summary.get(name)
+        return tuple(recorded.split(",")) if recorded else ()
 
     @cached_property
     def data_added(self) -> list[Entry]:

@@ -17,6 +17,7 @@ from sparklake.iceberg_metadata.union.dropped import net_changes
 from sparklake.iceberg_metadata.union.overwrites import check_overwrites
 from sparklake.iceberg_metadata.union.settings import settled
 from sparklake.iceberg_metadata.union.snapshots import (
+    MERGED,
     ORIGIN,
     UNDONE,
     IcebergCommit,
@@ -26,6 +27,8 @@ from sparklake.iceberg_metadata.union.snapshots import (
 )
 from sparklake.iceberg_metadata.union.states import FileStates, vectors_of
 from sparklake.unions.commits import (
+    check_merged_once,
+    check_not_merged,
     commits_but,
     effects,
     origins,
@@ -78,11 +81,13 @@ def united(
         raise UnmergeableTableError("source rewrote the table's history since base")
     since = commits_but(apart.dest, origins(apart.base))
     if undone:
+        check_not_merged(undone, apart.dest)
         sides = base, source, dest
         return _undoing(undone, sides, apart.dest, since, signature)
     shared = {each.origin for each in (*apart.base, *apart.source)}
     ours = [each for each in apart.dest if each.origin not in shared]
     theirs = commits_but(done, effects(standing(since, origins(done))))
+    check_merged_once(theirs, (*apart.base, *apart.dest))
     _check_format(source.document, (*theirs, *ours))
     document = settled(base.document, source.document, dest.document, theirs, ours)
     if not theirs and document == dest.document:
@@ -154,8 +159,9 @@ class _Replay:
         replaced = self.states.check(self.source, commit)
         summary = {name: commit.summary[name] for name in _CARRIED if name in commit.summary}
         summary[ORIGIN] = commit.origin
-        if commit.undone:
-            summary[UNDONE] = ",".join(commit.undone)
+        for name, recorded in ((UNDONE, commit.undone), (MERGED, commit.merged)):
+            if recorded:
+                summary[name] = ",".join(recorded)
         self.apply(commit.added, commit.removed, summary, commit.manifests, replaced)
 
     def apply(

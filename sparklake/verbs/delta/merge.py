@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from sparklake.delta_log.actions import Action, FileKey, encode_actions
+from sparklake.delta_log.actions import encode_actions
 from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
-from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.dropped import describe_dropped
-from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
@@ -23,10 +21,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.rows import DeltaRows, RowCommit, union_signature
+from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
-from sparklake.verbs.tables.row_merges import RowsResult
-from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids, stored_values
+from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids
 
 Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
@@ -65,7 +62,7 @@ def delta_union(
     apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
     try:
         merged = united(base_log, source_log, dest_log, union_signature())
-        needed = _needed(logs, apart, _DEST, merged.commits)
+        needed = needed_keys(logs, apart, _DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
@@ -111,39 +108,6 @@ def find_delta_rows(
         raise InvalidInputError(str(error)) from error
 
 
-def with_rows(union: TableUnion, result: RowsResult[RowCommit]) -> TableUnion:
-    """Return a union with the result of its pending merge of rows."""
-    table, commit = union.pending, result.written
-    union = replace(
-        union,
-        pending=None,
-        overlaps={},
-        refusal=result.refusal,
-        row_counts=result.counts,
-        conflicting_rows=result.conflicting_rows,
-    )
-    if commit is None or not isinstance(table, DeltaRows):
-        return union
-    apart = [each.commits for each in table.log_sides]
-    try:
-        needed = _needed(table.logs, apart, _DEST, [commit.actions])
-    except UnmergeableTableError as error:
-        return replace(union, refusal=str(error))
-    folder = folder_of_log(union.folder)
-    new = {folder + name.encode() for name in commit.files}
-    # A merge by keys loses those that source lacks, as a revert's source does.
-    stored = stored_values(
-        table.context, table.trees.dest, (key for key in needed if key not in new)
-    )
-    return replace(
-        union,
-        files={log_key(commit.version): encode_actions(commit.actions)},
-        objects=commit.files,
-        needed={key: None for key, each in stored.items() if each is None},
-        kept={key: each for key, each in stored.items() if each is not None},
-    )
-
-
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
     """Return whether source's log is dest's without the last versions.
 
@@ -167,7 +131,7 @@ def _taken(
     """Return the union that selects the winner's side of the whole table, if possible."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
-        needed = _needed(logs, apart, place)
+        needed = needed_keys(logs, apart, place)
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
     ids = record_ids(context, sides.trees[place], needed)
@@ -188,32 +152,9 @@ def _of_one_side(
         return None
     alone = replace(union, is_of_one_side=True)
     try:
-        needed = _needed(logs, tree_log.commits_apart(logs), place)
+        needed = needed_keys(logs, tree_log.commits_apart(logs), place)
     except UnmergeableTableError as error:
         other = sides.trees[_DEST if place == _SOURCE else _SOURCE]
         missing = gone_files(context, union.folder, sides.base, other)
         return replace(alone, refusal=str(error)) if missing else None
     return replace(alone, needed=record_ids(context, sides.trees[place], needed))
-
-
-def _needed(
-    logs: Sequence[tree_log.TreeLog],
-    apart: Sequence[tree_log.Commits],
-    place: int,
-    more: Sequence[Sequence[Action]] = (),
-) -> list[bytes]:
-    """Return the keys of one side's files that a merge by keys may lose.
-
-    These are the added files, including those of `more` commits, and live files that other commits
-    removed, because a vacuum may have followed.
-    """
-    again = {
-        FileKey.of(each["remove"]).path for fields in more for each in fields if "remove" in each
-    }
-    removed = (key.path for commits in apart for commit in commits for key in commit.removes)
-    paths = {*removed} - again
-    is_new = not any(each.commits for each in logs if each is not logs[place])
-    # If only one side has a log, the sides have no common log to part from.
-    live = logs[place].live(None if is_new else paths) if is_new or paths else {}
-    result = live_after([*(each.actions for each in apart[place]), *more], live)
-    return [key for fields in result.values() for key in file_keys(logs[place].folder, fields)]

@@ -7,15 +7,24 @@ import time
 import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.actions import Action, Fields, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.actions import (
+    Action,
+    Fields,
+    FileKey,
+    decode_actions,
+    encode_actions,
+    fields_of,
+)
 from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
+from sparklake.delta_log.paths import file_keys
+from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
     ChangedFiles,
@@ -28,7 +37,7 @@ from sparklake.delta_log.union.rows import (
     touched_paths,
 )
 from sparklake.errors import InvalidInputError
-from sparklake.frames.tables.spark_sources import check_delta, load_delta, missing_files
+from sparklake.frames.tables.spark_sources import check_delta, load_delta
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.layout import DATA_FOLDER
@@ -39,9 +48,10 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
-from sparklake.verbs.delta.tree_log import TreeLog
-from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts
+from sparklake.verbs.delta.tree_log import Commits, TreeLog
+from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
+from sparklake.verbs.tables.unions import TableUnion
 from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 
@@ -166,7 +176,9 @@ class DeltaRows:
         place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
         base = self._put_table(place, signature.timestamp)
         location = spark_uri(f"{self.context.info.storage_namespace}/{place}")
-        _merge(location, merged.merge.changes(), merged.key)
+        with _refusing_errors():
+            table = f"delta.`{location.replace('`', '``')}`"
+            merge_into(table, merged.merge.changes(), merged.key)
         with scratch_folder(disk_root()) as scratch:
             entries = new_log(self.context, place, base, scratch).entries
         if len(entries) != 1:
@@ -177,6 +189,18 @@ class DeltaRows:
             entry_of = dict(file_entries(place, files))
         actions = restated(entries[0], self._settings, dest, signature)
         return RowCommit(version, actions, entry_of)
+
+    def joined(self, union: TableUnion, commit: RowCommit) -> TableUnion:
+        apart = [each.commits for each in self.log_sides]
+        needed = needed_keys(self.logs, apart, _DEST, [commit.actions])
+        folder = folder_of_log(union.folder)
+        new = {folder + name.encode() for name in commit.files}
+        union = replace(
+            union,
+            files={log_key(commit.version): encode_actions(commit.actions)},
+            objects=commit.files,
+        )
+        return union.keeping(self.context, self.trees.dest, {*needed} - new)
 
     def _put_table(self, place: str, timestamp: int) -> BaseTable:
         settings, dest = self._settings, self.log_sides[_DEST]
@@ -201,6 +225,29 @@ class RowCommit:
     files: Mapping[str, Entry]
 
 
+def needed_keys(
+    logs: Sequence[TreeLog],
+    apart: Sequence[Commits],
+    place: int,
+    more: Sequence[Sequence[Action]] = (),
+) -> list[bytes]:
+    """Return the keys of one side's files that a merge by keys may lose.
+
+    These are the added files, including those of `more` commits, and live files that other commits
+    removed, because a vacuum may have followed.
+    """
+    again = {
+        FileKey.of(each["remove"]).path for fields in more for each in fields if "remove" in each
+    }
+    removed = (key.path for commits in apart for commit in commits for key in commit.removes)
+    paths = {*removed} - again
+    is_new = not any(each.commits for each in logs if each is not logs[place])
+    # If only one side has a log, the sides have no common log to part from.
+    live = logs[place].live(None if is_new else paths) if is_new or paths else {}
+    result = live_after([*(each.actions for each in apart[place]), *more], live)
+    return [key for fields in result.values() for key in file_keys(logs[place].folder, fields)]
+
+
 def union_signature() -> UnionSignature:
     return UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version_of('sparklake')}")
 
@@ -210,40 +257,20 @@ def _ordered(files: Files) -> list[Fields]:
     return [files[each] for each in keys]
 
 
-def _merge(location: str, changes: DataFrame, key: Sequence[str]) -> None:
-    """Run Delta's MERGE of the changes into a table."""
-    from sparklake.frames.tables.row_merge import DELETE, INSERT, OP, ROW, UPDATE
+_DELTA_ERROR = re.compile(r"\[DELTA_[^\n]*")
 
-    spark, view = changes.sparkSession, f"sparklake_rows_{uuid.uuid4().hex}"
-    row_type: Any = changes.schema[ROW].dataType
-    names = [f"`{each.replace('`', '``')}`" for each in row_type.names]
-    keys = [f"`{each.replace('`', '``')}`" for each in key]
-    on = " AND ".join(f"t.{each} <=> c.`{ROW}`.{each}" for each in keys)
-    sets = ", ".join(f"t.{each} = c.`{ROW}`.{each}" for each in names)
-    values = ", ".join(f"c.`{ROW}`.{each}" for each in names)
-    table = f"delta.`{location.replace('`', '``')}`"
-    # Names are quoted, and the other parts are our own.
-    statement = (
-        f"MERGE INTO {table} t USING {view} c ON {on} "  # noqa: S608
-        f"WHEN MATCHED AND c.`{OP}` = '{DELETE}' THEN DELETE "
-        f"WHEN MATCHED AND c.`{OP}` = '{UPDATE}' THEN UPDATE SET {sets} "
-        f"WHEN NOT MATCHED AND c.`{OP}` = '{INSERT}' THEN "
-        f"INSERT ({', '.join(names)}) VALUES ({values})"
-    )
-    changes.createOrReplaceTempView(view)
+
+@contextmanager
+def _refusing_errors() -> Iterator[None]:
     try:
-        with missing_files():
-            spark.sql(statement).collect()
+        yield
     except Exception as error:  # (of Spark or of py4j, depending on the version)
         match = _DELTA_ERROR.search(str(error))
         if match is None:
             raise
         raise InvalidInputError(f"Delta rejects the merged rows ({match[0]})") from error
-    finally:
-        spark.catalog.dropTempView(view)
 
 
-_DELTA_ERROR = re.compile(r"\[DELTA_[^\n]*")
 _METRICS = {
     "added": "numTargetRowsInserted",
     "changed": "numTargetRowsUpdated",

@@ -2,98 +2,28 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.errors import CorruptFileError, InvalidInputError
-from sparklake.extras import missing_extras
+from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
-from sparklake.graveler.graph.virtual_base import is_disagreement
-from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.graveler.records import stored_record_id
-from sparklake.iceberg_metadata.documents import decode_document
-from sparklake.iceberg_metadata.file_names import Location, current_metadata
-from sparklake.iceberg_metadata.metadata import MAX_METADATA_BYTES
-from sparklake.iceberg_metadata.union.continuation import IcebergSignature
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
-from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.iceberg_metadata.union.unite import CommitsApart, united
 from sparklake.namespace.layout import DATA_FOLDER
-from sparklake.rows.objects import ObjectInfo, object_info
-from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.resolution import Resolution
+from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
-from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.iceberg.tree_table import file_name
+from sparklake.verbs.iceberg.rows import IcebergRows
+from sparklake.verbs.iceberg.side_tables import SideTable, side_tables, union_signature, unmergeable
 from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
-from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids, table_of
-
-_BASE, _SOURCE, _DEST = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class _TreeTable:
-    """A table in a tree, by its current metadata."""
-
-    context: Context
-    tree: MetaRangeId
-    metadata: MetadataFolder
-    info: ObjectInfo
-    table: Table
-
-    @staticmethod
-    def of(context: Context, tree: MetaRangeId, metadata: MetadataFolder) -> _TreeTable | None:
-        start = len(metadata.folder)
-        name = current_metadata(key[start:].decode(errors="replace") for key in metadata.records)
-        if name is None:
-            return None
-        key = metadata.folder + name.encode()
-        if is_disagreement(metadata.records[key]):
-            raise UnmergeableTableError("the best common ancestors disagree on the table")
-        document = decode_document(metadata.body(key))
-        result = _TreeTable(
-            context, tree, metadata, metadata.file(key), Table(document, lambda _: b"")
-        )
-        result.table.find = result.read
-        return result
-
-    @cached_property
-    def _location(self) -> Location:
-        return Location(self.table.document["location"])
-
-    def key(self, path: str) -> bytes:
-        """Return the key of a file by its path in the metadata."""
-        return table_of(self.metadata.folder) + file_name(self._location, path).encode()
-
-    def read(self, path: str) -> bytes:
-        key = self.key(path)
-        stored = self.metadata.records.get(key)
-        if stored is None:
-            stored = self.context.open_ranges.lookup(self.context.trees.get(self.tree).ranges, key)
-        if stored is None:
-            raise UnmergeableTableError("the table's metadata refers to a missing file", [path])
-        info = object_info((key, stored), self.context.info.storage_namespace)
-        if info.size > MAX_METADATA_BYTES:
-            raise UnmergeableTableError(f"{path} has more than {MAX_METADATA_BYTES:,} bytes")
-        return read_body(info, "the table's metadata")
-
-
-@contextmanager
-def _unmergeable() -> Iterator[None]:
-    """Convert errors about unreadable metadata."""
-    try:
-        with missing_extras():
-            yield
-    except (CorruptFileError, InvalidInputError) as error:
-        raise UnmergeableTableError(str(error)) from error
+from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids
 
 
 def iceberg_union(
@@ -105,10 +35,7 @@ def iceberg_union(
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
     del meets
-    folders = [
-        MetadataFolder(folder, read_records(context, each, folder), context.info.storage_namespace)
-        for each in sides.trees
-    ]
+    folders = _folders(context, sides, folder)
     base, source, dest = (each.ids for each in folders)
     if source == dest:
         return None
@@ -148,30 +75,14 @@ def _united(
     resolution: Resolution,
 ) -> TableUnion:
     try:
-        with _unmergeable():
-            tables = [
-                _TreeTable.of(context, *each) for each in zip(sides.trees, folders, strict=True)
-            ]
-            base, source, dest = tables
-            if source is None or dest is None:
-                raise UnmergeableTableError(
-                    "one side deleted the table's metadata, and the other changed it"
-                )
-            if base is None:
-                raise UnmergeableTableError("both sides created the table")
-            apart = CommitsApart.of(base.table, source.table, dest.table)
+        tables, apart = _apart(context, sides, folders)
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
+    base, source, dest = tables
     place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
-    signature = IcebergSignature(
-        timestamp=time.time_ns() // 1_000_000,
-        token=str(uuid.uuid4()),
-        place=lambda name: spark_uri(f"{context.info.storage_namespace}/{place}/{name}"),
-        metadata_path=spark_uri(dest.info.address),
-        names=[key[len(union.folder) :].decode(errors="replace") for key in dest.metadata.records],
-    )
     try:
-        with _unmergeable():
+        with unmergeable():
+            signature = union_signature(dest, place)
             merged = united(base.table, source.table, dest.table, apart, signature)
             needed = [dest.key(each) for each in merged.needed]
         if any(each.startswith(union.folder) for each in needed):
@@ -191,13 +102,50 @@ def _united(
                 ),
             },
         )
-        winner = resolution.side(union.folder)
-        return refused if winner is None else _taken(refused, tables, apart, winner)
+        winner, rule = resolution.side(union.folder), resolution.rows(union.table)
+        if winner is not None:
+            return _taken(refused, tables, apart, winner)
+        pending = None if rule is None else IcebergRows(context, sides, rule, tables, apart)
+        return replace(refused, pending=pending)
     return replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
 
 
+def _apart(
+    context: Context, sides: ThreeWayTrees, folders: Sequence[MetadataFolder]
+) -> tuple[Sequence[SideTable], CommitsApart]:
+    with unmergeable():
+        tables = side_tables(context, sides, folders)
+        return tables, CommitsApart.of(*(each.table for each in tables))
+
+
+def find_iceberg_rows(
+    context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
+) -> IcebergRows | None:
+    """Return the changed rows of a table, or None if a side has no Iceberg table there.
+
+    Raises:
+        InvalidInputError: The metadata cannot be compared.
+    """
+    metadata = folder.encode() + METADATA_FOLDER.encode()
+    folders = _folders(context, sides, metadata)
+    if not all(any(map(metadata_folder, each.records)) for each in folders[1:]):
+        return None
+    try:
+        return IcebergRows(context, sides, rows, *_apart(context, sides, folders))
+    except UnmergeableTableError as error:
+        raise InvalidInputError(str(error)) from error
+
+
+def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[MetadataFolder]:
+    namespace = context.info.storage_namespace
+    return [
+        MetadataFolder(folder, read_records(context, each, folder), namespace)
+        for each in sides.trees
+    ]
+
+
 def _overlaps(
-    error: UnmergeableTableError, dest: _TreeTable, union: TableUnion
+    error: UnmergeableTableError, dest: SideTable, union: TableUnion
 ) -> dict[str, Sequence[int]]:
     rows = error.rows if isinstance(error, OverlappingRowsError) else {}
     start = len(union.table)
@@ -205,16 +153,15 @@ def _overlaps(
 
 
 def _taken(
-    refused: TableUnion, tables: Iterable[_TreeTable | None], apart: CommitsApart, winner: Strategy
+    refused: TableUnion, tables: Sequence[SideTable], apart: CommitsApart, winner: Strategy
 ) -> TableUnion:
     """Return the union that selects the winner's side of the whole table, if possible."""
     _, source, dest = tables
     table, own, other = dest, apart.dest, apart.source
     if winner is Strategy.SOURCE_WINS:
         table, own, other = source, apart.source, apart.dest
-    assert table is not None
     try:
-        with _unmergeable():
+        with unmergeable():
             keys = [table.key(each) for each in files_of_winner(own, other)]
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from sparklake.namespace.layout import name_in_write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.snapshot import Snapshot
 from sparklake.verbs.iceberg.tree_table import (
     IcebergTable,
     describing,
@@ -75,18 +76,23 @@ def copy_metadata(
                 "into another folder"
             )
         _check_addresses(iceberg, all_files=all_files)
-    folder = f"{write.place}/{METADATA_FOLDER}"
+    put_document(context, write.place, document, location)
+    return BaseMetadata(iceberg, info, document)
+
+
+def put_document(context: Context, place: str, document: Document, location: str) -> None:
+    """Put the first metadata of a copy."""
+    folder = f"{place}/{METADATA_FOLDER}"
     bodies = {
         f"{folder}{_FIRST}": encode_document(editable(document, location)),
         f"{folder}{VERSION_HINT}": b"1",
     }
     context.store.put_many_if_absent(bodies)
-    return BaseMetadata(iceberg, info, document)
 
 
-def copied_document(context: Context, write: Write, *, is_new: bool) -> Document | None:
+def copied_document(context: Context, place: str, *, is_new: bool) -> Document | None:
     """Return the latest metadata of a copy; None without commits."""
-    prefix = f"{write.place}/{METADATA_FOLDER}"
+    prefix = f"{place}/{METADATA_FOLDER}"
     latest = current_metadata(each.key.removeprefix(prefix) for each in context.store.list(prefix))
     if latest is None:
         raise InvalidInputError("its copy was dropped: to delete it, delete its folder")
@@ -151,10 +157,13 @@ def _are_in_place(iceberg: IcebergTable) -> bool:
 
 
 def _check_same(iceberg: IcebergTable, paths: Sequence[str]) -> None:
-    table = iceberg.table
-    names = [iceberg.path(each) for each in paths]
-    addresses = spark_uris(table.snapshot.lookup(names)["address"].combine_chunks()).to_pylist()
-    for path, name, address in zip(paths, names, addresses, strict=True):
+    check_addresses(iceberg.table.snapshot, {each: iceberg.path(each) for each in paths})
+
+
+def check_addresses(snapshot: Snapshot, names: Mapping[str, str]) -> None:
+    """Verify that paths in metadata are the addresses of the objects with the given names."""
+    addresses = spark_uris(snapshot.lookup([*names.values()])["address"].combine_chunks())
+    for (path, name), address in zip(names.items(), addresses.to_pylist(), strict=True):
         if address is None:
             raise InvalidInputError(
                 f"it references {path!r}, and the ref has no object {name!r}: restore it, or write "

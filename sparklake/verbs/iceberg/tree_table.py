@@ -114,11 +114,15 @@ def read_checked(table: TableVersion, path: str, size: int | None = None) -> byt
         info = table.snapshot.stat(path)
     except ObjectNotFoundError as error:
         raise MissingFileError(f"{table.ref!r} has no object {path!r}: restore it") from error
+    return read_metadata(info, table.ref, size)
+
+
+def read_metadata(info: ObjectInfo, ref: str, size: int | None = None) -> bytes:
     if info.size > MAX_METADATA_BYTES:
-        raise InvalidInputError(f"its file {path!r} has more than {MAX_METADATA_BYTES:,} bytes")
+        raise InvalidInputError(f"{info.path!r} has more than {MAX_METADATA_BYTES:,} bytes")
     if size is not None:
-        check_size(path, info.size, size)
-    return read_body(info, table.ref)
+        check_size(info.path, info.size, size)
+    return read_body(info, ref)
 
 
 def check_size(path: str, size: int, expected: int) -> None:

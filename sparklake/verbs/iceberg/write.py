@@ -138,7 +138,7 @@ class _Copy(TableCopy):
         context, request, write = self.context, self.request, self.write
         base = self.base
         with describing(self.table, "was not changed"):
-            document = copied_document(context, write, is_new=self.is_new)
+            document = copied_document(context, write.place, is_new=self.is_new)
             if document is None:
                 return TableWrite(request.path, 0, 0)
             names = new_names(context, write, None if base is None else base.iceberg, document)
@@ -160,7 +160,7 @@ class _Copy(TableCopy):
 def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
     check_namespace(context.store)
     check_native(context)
-    catalog = _catalog(context)
+    catalog = session_catalog(context)
     with begun(context, request.branch) as write:
         # An append does not read existing files.
         all_files = request.mode is not WriteMode.APPEND
@@ -176,7 +176,7 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
         )
 
 
-def _catalog(context: Context) -> str:
+def session_catalog(context: Context) -> str:
     """Configure the catalog of all writes to the namespace in the session; return its name."""
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import check_iceberg

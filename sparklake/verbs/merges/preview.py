@@ -39,6 +39,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.diffs.differences import Differences
+from sparklake.verbs.iceberg.merge import find_iceberg_rows
 from sparklake.verbs.merges.folder_rows import (
     MergedFolder,
     folder_conflicts,
@@ -177,8 +178,9 @@ def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: R
     sides = merge_sides(context, source, dest, MergeOptions()).trees
     folder = table_prefix(path)
     with naming_verb(f"cannot merge the rows of {path!r}"):
-        delta = find_delta_rows(context, sides, folder, rows)
-        table = delta or find_parquet_rows(context, sides, folder, rows)
+        finders = (find_delta_rows, find_iceberg_rows, find_parquet_rows)
+        tables = (each(context, sides, folder, rows) for each in finders)
+        table = next((each for each in tables if each is not None), None)
         if table is None:
             raise InvalidInputError(
                 f"it is not a table with files that both {source!r} and {dest!r} changed"

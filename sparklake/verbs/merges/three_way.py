@@ -33,7 +33,6 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
-from sparklake.verbs.delta.merge import with_rows
 from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.folder_rows import (
@@ -46,7 +45,13 @@ from sparklake.verbs.merges.keep_both import with_kept, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
-from sparklake.verbs.tables.unions import TableUnion, refused_conflicts, union_labels, union_records
+from sparklake.verbs.tables.unions import (
+    TableUnion,
+    refused_conflicts,
+    union_labels,
+    union_records,
+    with_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,6 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.delta.merge import with_rows
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows
 from sparklake.verbs.tables.unions import (
@@ -24,6 +23,7 @@ from sparklake.verbs.tables.unions import (
     refused_conflicts,
     row_merges,
     table_winners,
+    with_rows,
 )
 
 

@@ -27,7 +27,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import has_log
-from sparklake.verbs.tables.other_formats import check_no_other
+from sparklake.verbs.tables.other_formats import check_no_other, is_iceberg
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.row_merges import MergedRows
 from sparklake.verbs.tables.spark_writer import save_rows
@@ -58,8 +58,8 @@ def find_parquet_rows(
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
     versions = _pair(context, sides.trees, folder, (_SOURCE, _DEST)).tables()
-    # The log decides which files of a Delta table are valid.
-    if any(map(has_log, versions)):
+    # The metadata decides which files of a Delta or Iceberg table are valid.
+    if any(has_log(each) or is_iceberg(each.other, folder) for each in versions):
         return None
     if not _changes(context, sides, folder, (_SOURCE, _DEST)).every:
         return None
@@ -82,7 +82,7 @@ def find_parquet_rows(
     others = [each for each in source.every | dest.every if not each.endswith(".parquet")]
     if others:
         raise InvalidInputError(
-            f"rows are merged in Parquet and Delta tables only, but {folder!r} contains "
+            f"rows are merged in Parquet, Delta and Iceberg tables only, but {folder!r} contains "
             f"{min(others)!r}"
         )
     return table

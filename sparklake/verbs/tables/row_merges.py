@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
@@ -175,3 +176,30 @@ def _number(count: int, noun: str) -> str:
 
 def _keys(merge: RowMerge, outcome: str) -> list[str]:
     return sorted(each["key"] for each in merge.keys(outcome).take(_SHOWN))
+
+
+def merge_into(table: str, changes: DataFrame, key: Sequence[str]) -> None:
+    """Run the engine's MERGE of a merge's changes into a table."""
+    from sparklake.frames.tables.row_merge import DELETE, INSERT, OP, ROW, UPDATE
+
+    spark, view = changes.sparkSession, f"sparklake_rows_{uuid.uuid4().hex}"
+    row_type: Any = changes.schema[ROW].dataType
+    names = [f"`{each.replace('`', '``')}`" for each in row_type.names]
+    keys = [f"`{each.replace('`', '``')}`" for each in key]
+    on = " AND ".join(f"t.{each} <=> c.`{ROW}`.{each}" for each in keys)
+    sets = ", ".join(f"t.{each} = c.`{ROW}`.{each}" for each in names)
+    values = ", ".join(f"c.`{ROW}`.{each}" for each in names)
+    # Names are quoted, and the other parts are our own.
+    statement = (
+        f"MERGE INTO {table} t USING {view} c ON {on} "  # noqa: S608
+        f"WHEN MATCHED AND c.`{OP}` = '{DELETE}' THEN DELETE "
+        f"WHEN MATCHED AND c.`{OP}` = '{UPDATE}' THEN UPDATE SET {sets} "
+        f"WHEN NOT MATCHED AND c.`{OP}` = '{INSERT}' THEN "
+        f"INSERT ({', '.join(names)}) VALUES ({values})"
+    )
+    changes.createOrReplaceTempView(view)
+    try:
+        with missing_files():
+            spark.sql(statement).collect()
+    finally:
+        spark.catalog.dropTempView(view)

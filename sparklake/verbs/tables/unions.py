@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
@@ -24,7 +24,7 @@ from sparklake.strategies.object_access import NewObject, Objects, object_at
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts
+from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts, RowsResult, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +48,13 @@ class StoredValues(NamedTuple):
     def by_keys(self) -> bytes | None:
         """The value after a merge by keys. A conflict keeps dest's value."""
         return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
+
+
+class UnitedRows(ChangedRows[Written], Protocol[Written]):
+    """The changed rows of a table with metadata, which get a commit of their own."""
+
+    def joined(self, union: TableUnion, commit: Written) -> TableUnion:
+        """Return a union with the commit. Raises UnmergeableTableError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class TableUnion:
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
     overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    pending: ChangedRows[Any] | None = None
+    pending: UnitedRows[Any] | None = None
     objects: Mapping[str, Entry] = field(default_factory=dict)
     row_counts: RowMergeCounts | None = None
     conflicting_rows: DataFrame | None = None
@@ -134,6 +141,15 @@ class TableUnion:
                 return [_conflict(*each) for each in worst]
         return [_conflict(*each) for each in changes]
 
+    def keeping(self, context: Context, tree: MetaRangeId, keys: Iterable[bytes]) -> TableUnion:
+        """Return the union with files that a tree may have, and a merge by keys may lose."""
+        stored = stored_values(context, tree, keys)
+        return replace(
+            self,
+            needed={key: None for key, each in stored.items() if each is None},
+            kept={key: each for key, each in stored.items() if each is not None},
+        )
+
     def checked(self, find_many: FindMany) -> TableUnion:
         """Return the union, refused if a needed file is missing from the tree or differs."""
         keys = sorted(self.needed)
@@ -149,6 +165,25 @@ class TableUnion:
         names = (key[start:].decode(errors="replace") for key in lost)
         why = UnmergeableTableError("the merge lacks files required by the table", names)
         return replace(self, refusal=str(why))
+
+
+def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
+    """Return a union with the result of its pending merge of rows."""
+    table = union.pending
+    union = replace(
+        union,
+        pending=None,
+        overlaps={},
+        refusal=result.refusal,
+        row_counts=result.counts,
+        conflicting_rows=result.conflicting_rows,
+    )
+    if table is None or result.written is None:
+        return union
+    try:
+        return table.joined(union, result.written)
+    except UnmergeableTableError as error:
+        return replace(union, refusal=str(error))
 
 
 def table_of(folder: bytes) -> bytes:

@@ -1,0 +1,261 @@
+"""Merges of rows as Iceberg snapshots: changed files, partial tables, and dest's next snapshot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparklake.errors import CorruptFileError
+from sparklake.iceberg_metadata.documents import Document, Place
+from sparklake.iceberg_metadata.entries import EXISTING, Entry, FileKey, ManifestFile, rewritable
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
+from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.union.continuation import Continuation, IcebergSignature, Step
+from sparklake.iceberg_metadata.union.dropped import net_changes
+from sparklake.iceberg_metadata.union.settings import settled, specs_of
+from sparklake.iceberg_metadata.union.snapshots import MERGED, IcebergCommit, Table, check_equality
+from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.unions.commits import commits_but, origins
+from sparklake.unions.conflicts import UnmergeableTableError
+
+_BASE, _SOURCE, _DEST = 0, 1, 2
+_FIRST_ROW = 520
+_OF_SIDES = ("last-sequence-number", "last-updated-ms", "next-row-id")
+_EMPTY = ("metadata-log", "snapshot-log", "statistics", "partition-statistics")
+
+DataFiles = Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class RowFiles:
+    """The live data files of base, source and dest that a side changed since base, by path.
+
+    A file with other deleted rows is a changed file. `touched` are the data and delete files that
+    snapshots since the divergence added or removed, and that are live in dest.
+    """
+
+    sides: Sequence[DataFiles]
+    by_source: frozenset[str]
+    by_dest: frozenset[str]
+    touched: frozenset[FileKey]
+
+    @staticmethod
+    def of(tables: Sequence[Table], apart: CommitsApart) -> RowFiles:
+        changes = [net_changes(each) for each in (apart.base, apart.source, apart.dest)]
+        old = {key: each for _, removed in changes for key, each in removed.items()}
+        live = [
+            {**{key: each for key, each in old.items() if key not in removed}, **added}
+            for added, removed in changes
+        ]
+        by_source, by_dest = (
+            _changed_files((tables[_BASE], live[_BASE]), (tables[at], live[at]))
+            for at in (_SOURCE, _DEST)
+        )
+        every = by_source | by_dest
+        recent = {key.path for each in (old, *live) for key in each}
+        # No snapshot since the divergence changed these, so they are live on all sides or on none.
+        others = _find_files(tables[_DEST], every - recent)
+        sides = [
+            {**others, **{key.path: entry for key, entry in each.items() if _is_data(entry)}}
+            for each in live
+        ]
+        sides = [{path: side[path] for path in sorted(every & side.keys())} for side in sides]
+        # Dest may have given other row ids than source to files from before the divergence.
+        older = {path for path in sides[_DEST] if FileKey(path) not in changes[_DEST][0]}
+        own = _find_files(tables[_DEST], older)
+        if len(own) < len(older):
+            raise CorruptFileError(f"no manifest of dest has {min(older - own.keys())}")
+        sides[_DEST] |= own
+        return RowFiles(sides, by_source, by_dest, frozenset(live[_DEST]))
+
+    @property
+    def sets(self) -> list[tuple[int, DataFiles]]:
+        """The side and its files for each set in `RowSides`."""
+        base, source, dest = self.sides
+        both = self.by_source & self.by_dest
+        return [
+            (_BASE, _only(base, self.by_source - both)),
+            (_BASE, _only(base, self.by_dest - both)),
+            (_BASE, _only(base, both)),
+            (_SOURCE, _only(source, self.by_source)),
+            (_DEST, _only(dest, self.by_dest)),
+        ]
+
+    @property
+    def editable(self) -> DataFiles:
+        """Dest's files with possibly changing rows."""
+        return {**self.sets[0][1], **self.sets[-1][1]}
+
+
+def _only(files: DataFiles, paths: frozenset[str]) -> DataFiles:
+    return {path: files[path] for path in sorted(paths & files.keys())}
+
+
+def _is_data(entry: Entry) -> bool:
+    return entry.file.content is Content.DATA
+
+
+def _changed_files(
+    base: tuple[Table, Mapping[FileKey, Entry]], side: tuple[Table, Mapping[FileKey, Entry]]
+) -> frozenset[str]:
+    """Return the data files that one of two sides lacks, or in which it deleted other rows."""
+    paths = set[str]()
+    for (table, own), (_, other) in ((base, side), (side, base)):
+        for entry in (each for key, each in own.items() if key not in other):
+            paths.update([entry.file.path] if _is_data(entry) else table.deleted_rows(entry))
+    return frozenset(paths)
+
+
+def _find_files(table: Table, paths: Iterable[str]) -> DataFiles:
+    """Look up live data files. Deletes may refer to others that were removed."""
+    missing, files = {*paths}, dict[str, Entry]()
+    listed = table.list_of(table.lineage[-1] if table.lineage else None)
+    for each in listed.entries.values() if listed else ():
+        if not missing:
+            break
+        if each.get(517, 0) == 0:
+            live = table.manifest(each).live
+            files.update((entry.file.path, entry) for entry in live if entry.file.path in missing)
+            missing -= files.keys()
+    return files
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTable:
+    """Dest's next metadata files by name, and the files that the merged rows added and removed."""
+
+    files: Mapping[str, bytes]
+    added: frozenset[FileKey]
+    removed: frozenset[FileKey]
+
+
+@dataclass(frozen=True)
+class RowTables:
+    """The three sides under the merged `settings`, which are those of dest's next metadata."""
+
+    tables: Sequence[Table]
+    apart: CommitsApart
+    settings: Document
+    merged: Sequence[str]
+    """The origins of source's snapshots, of which dest gets the effects."""
+
+    @staticmethod
+    def of(tables: Sequence[Table], apart: CommitsApart) -> RowTables:
+        base, source, dest = tables
+        for each in tables:
+            check_equality(each.document, each.list_of(each.lineage[-1] if each.lineage else None))
+        settings = settled(base.document, source.document, dest.document, apart.source, apart.dest)
+        fresh = commits_but(apart.source, origins(apart.base))
+        merged = tuple(origin for each in fresh for origin in (each.origin, *each.merged))
+        return RowTables(tables, apart, settings, merged)
+
+    def partial(
+        self, at: int, entries: Iterable[Entry], place: Place, name: str
+    ) -> tuple[Document, dict[str, bytes]]:
+        """Return a side's metadata with some of its data files, and new files by name.
+
+        All deletes stay, with their manifests. Rows are read with the merged columns.
+        """
+        table, files = self.tables[at], dict[str, bytes]()
+        document = {**self.settings, **dict.fromkeys(_EMPTY, ())}
+        document |= {each: table.document[each] for each in _OF_SIDES if each in table.document}
+        groups = defaultdict[str, list[Entry]](list)
+        for each in entries:
+            groups[each.manifest].append(each)
+        current = table.lineage[-1] if table.lineage else None
+        if not groups or current is None:
+            document |= {"snapshots": [], "current-snapshot-id": -1, "refs": {}}
+            return document, files
+        listed = table.list_of(current)
+        assert listed is not None
+        deletes = [each for each in listed.entries.values() if each.get(517, 0) != 0]
+        self._check_specs(
+            table,
+            {each[502] for each in deletes}
+            | {each.file.spec_id for some in groups.values() for each in some},
+        )
+        version, number = int(document["format-version"]), current["snapshot-id"]
+        rows = []
+        for manifest_path, some in groups.items():
+            manifest = rewritable(version, self._manifest(at, manifest_path))
+            records = [each.with_status(EXISTING) for each in some]
+            file = f"{METADATA_FOLDER}{name}-m{len(files)}.avro"
+            files[file] = body = manifest.rewritten(records)
+            sequence = int(current.get("sequence-number") or 0)
+            fields = manifest.listing(place(file), body, records, number, sequence)
+            # The entries have the row ids that they inherited.
+            first = {_FIRST_ROW: manifest.listed[_FIRST_ROW]} if _FIRST_ROW in fields else {}
+            rows.append({**fields, **first})
+        file = f"{METADATA_FOLDER}{name}-snap.avro"
+        listed = listed.with_row_ids() if version > 2 else listed
+        files[file] = listed.written(version, [*rows, *deletes], {})
+        snapshot = {key: each for key, each in current.items() if key != "parent-snapshot-id"}
+        snapshot |= {
+            "manifest-list": place(file),
+            "schema-id": document.get("current-schema-id", 0),
+        }
+        document |= {
+            "snapshots": [snapshot],
+            "current-snapshot-id": number,
+            "refs": {"main": {"type": "branch", "snapshot-id": number}},
+        }
+        return document, files
+
+    def _manifest(self, at: int, path: str) -> ManifestFile:
+        # Each side may have other row ids in its list.
+        tables = self.tables[at], *self.tables
+        matches = (each.find_manifest(path) for each in tables)
+        return next(each for each in matches if each is not None)
+
+    def _check_specs(self, table: Table, numbers: Iterable[int]) -> None:
+        own, merged = specs_of(table.document), specs_of(self.settings)
+        if any(own.get(each) != merged.get(each) for each in numbers):
+            raise UnmergeableTableError("the sides have different partition specs of the same id")
+
+    def deletes(self, at: int) -> set[str]:
+        """Return the paths of a side's delete files."""
+        table = self.tables[at]
+        listed = table.list_of(table.lineage[-1] if table.lineage else None)
+        every = listed.entries.values() if listed else ()
+        manifests = (table.manifest(each) for each in every if each.get(517, 0) != 0)
+        return {entry.file.path for each in manifests for entry in each.live}
+
+    def continued(self, before: Table, after: Table, signature: IcebergSignature) -> MergedTable:
+        """Return dest's next metadata.
+
+        `before` and `after` are a partial table of dest, and the same one with the merged rows.
+        """
+        dest, source = self.tables[_DEST], self.tables[_SOURCE]
+        listed = before.list_of(before.lineage[-1]) if before.lineage else None
+        data = [each for each in (listed.entries.values() if listed else ()) if not each.get(517)]
+        if self.settings["format-version"] > 2 and any(
+            each.get(_FIRST_ROW) is None for each in data
+        ):
+            # Iceberg's MERGE would give them ids that dest may give to other rows.
+            raise UnmergeableTableError(
+                "dest has files without row ids, because it was upgraded to format version 3 and "
+                "not changed since then. Commit a change of its rows first"
+            )
+        added, removed = net_changes(_commits_to(before, after))
+        operation = "overwrite" if added and removed else "delete" if removed else "append"
+        summary = {"operation": operation}
+        if self.merged:
+            summary[MERGED] = ",".join(self.merged)
+        step = Step(summary, removed=dict(removed))
+        for each in added.values():
+            manifest = after.find_manifest(each.manifest)
+            if manifest is None:
+                raise CorruptFileError(f"the manifest {each.manifest} was not read")
+            step.added.append((manifest, each))
+        result = Continuation(dest, self.settings, signature)
+        result.append(step, source.list_of(source.lineage[-1] if source.lineage else None))
+        result.finished()
+        return MergedTable(result.files, frozenset(added), frozenset(removed))
+
+
+def _commits_to(before: Table, after: Table) -> Sequence[IcebergCommit]:
+    start = before.lineage[-1]["snapshot-id"] if before.lineage else None
+    if start is not None and start not in {each["snapshot-id"] for each in after.lineage}:
+        raise UnmergeableTableError("Iceberg replaced the history of the table with merged rows")
+    return after.commits(start)

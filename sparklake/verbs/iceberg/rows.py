@@ -1,0 +1,202 @@
+"""Row merges in Iceberg tables: partial tables to read, and one MERGE by Iceberg itself."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.entries import Entry
+from sparklake.iceberg_metadata.documents import Document, encode_document
+from sparklake.iceberg_metadata.edits import editable
+from sparklake.iceberg_metadata.entries import FileKey
+from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
+from sparklake.iceberg_metadata.union.rows import DataFiles, RowFiles, RowTables
+from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.stores.objects.addresses import spark_uri
+from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
+from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.iceberg.side_tables import SideTable, union_signature, unmergeable
+from sparklake.verbs.iceberg.table_copy import copied_document, put_document
+from sparklake.verbs.iceberg.write import session_catalog
+from sparklake.verbs.tables.row_merges import MergedRows, merge_into
+from sparklake.verbs.tables.spark_writer import check_native
+from sparklake.verbs.tables.unions import TableUnion, table_of
+from sparklake.verbs.tables.written import file_entries, named_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from sparklake.frames.tables.row_merge import RowSides
+
+_DEST = 2
+_SETS = ("only_source", "only_dest", "both", "source", "dest")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        with unmergeable():
+            yield
+    except UnmergeableTableError as error:
+        raise InvalidInputError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RowSnapshot:
+    """A version of dest's metadata with the merged rows.
+
+    `files` are its metadata files by name, in the folder `place`, and `objects` the new data and
+    delete files. `removed` are the files that dest no longer has.
+    """
+
+    files: Mapping[str, bytes]
+    place: str
+    objects: Mapping[str, Entry]
+    removed: frozenset[FileKey]
+
+
+@dataclass(frozen=True)
+class IcebergRows:
+    """The rows that changed since base in an Iceberg table, as far as files show.
+
+    `tables` are those of base, source and dest.
+    """
+
+    context: Context
+    trees: ThreeWayTrees
+    rows: Rows
+    tables: Sequence[SideTable]
+    apart: CommitsApart
+
+    @property
+    def folder(self) -> str:
+        return table_of(self.tables[_DEST].metadata.folder).decode()
+
+    @property
+    def identity(self) -> Hashable:
+        return self.folder, *((each.info.path, each.info.address) for each in self.tables)
+
+    @cached_property
+    def _files(self) -> RowFiles:
+        return RowFiles.of([each.table for each in self.tables], self.apart)
+
+    @cached_property
+    def _sides(self) -> RowTables:
+        return RowTables.of([each.table for each in self.tables], self.apart)
+
+    @property
+    def files(self) -> int:
+        return sum(len(files) for _, files in self._files.sets)
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.file.size for _, files in self._files.sets for each in files.values())
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The key in the table's properties."""
+        text = (self._sides.settings.get("properties") or {}).get(KEY_PROPERTY)
+        return key_of_property(text) if text else ()
+
+    @_refusing()
+    def sides(self) -> tuple[RowSides, StructType]:
+        """Return the rows of the changed files, and the merged columns."""
+        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+
+        # Reports a missing jar.
+        session_catalog(self.context)
+        place = _new_place()
+        frames = [
+            self._frame(place, name, *each)
+            for name, each in zip(_SETS, self._files.sets, strict=True)
+        ]
+        schema = merged_schema(*(frames[at].schema for at in (0, 3, 4)))
+        return RowSides(*frames), schema
+
+    def _frame(self, place: str, name: str, at: int, files: DataFiles) -> DataFrame:
+        document, uri = self._put(place, name, at, files)
+        path = f"{METADATA_FOLDER}{name}.metadata.json"
+        self.context.store.put_if_absent(
+            f"{place}/{path}", encode_document(editable(document, uri))
+        )
+        return self.context.runners.session().read.format("iceberg").load(f"{uri}/{path}")
+
+    def _put(self, place: str, name: str, at: int, files: DataFiles) -> tuple[Document, str]:
+        """Put the manifests of a partial table; return its metadata and location."""
+        uri = spark_uri(f"{self.context.info.storage_namespace}/{place}")
+        document, bodies = self._sides.partial(
+            at, files.values(), lambda each: f"{uri}/{each}", name
+        )
+        self.tables[at].check_addresses([*files, *self._sides.deletes(at)])
+        self.context.store.put_many_if_absent(
+            {f"{place}/{each}": body for each, body in bodies.items()}
+        )
+        return document, uri
+
+    @_refusing()
+    def write(self, merged: MergedRows) -> RowSnapshot:
+        """Merge changed rows with Iceberg into a private table of the files that may change."""
+        dest = self.tables[_DEST]
+        place, copy = _new_place(), _new_place()
+        document, uri = self._put(copy, "base", _DEST, self._files.editable)
+        changed = self._merged(document, copy, uri, merged) if merged.counts.changes else document
+        folder = Location(uri)
+
+        def read(path: str) -> bytes:
+            name = folder.find_relative(path)
+            return dest.read(path) if name is None else self.context.store.get(f"{copy}/{name}")
+
+        before, after = (Table(each, read) for each in (document, changed))
+        snapshot = self._sides.continued(before, after, union_signature(dest, place))
+        names = sorted({folder.relative(key.path) for key in snapshot.added})
+        title = f"rows of {self.folder.rstrip('/')}"
+        column = pa.array(names, pa.string())
+        with named_files(self.context, title, copy, column, "Iceberg") as files:
+            objects = dict(file_entries(copy, files))
+        return RowSnapshot(snapshot.files, place, objects, snapshot.removed)
+
+    def _merged(self, document: Document, copy: str, uri: str, merged: MergedRows) -> Document:
+        check_native(self.context)
+        put_document(self.context, copy, document, uri)
+        name = f"{session_catalog(self.context)}.`{copy.removeprefix(DATA_FOLDER)}`"
+        spark = self.context.runners.session()
+        expected = spark.table(name).count() + merged.counts.added - merged.counts.removed
+        # Spark 4.1 cannot plan a MERGE from a view over tables that were loaded by path.
+        merge_into(name, merged.merge.changes().localCheckpoint(), merged.key)
+        number = spark.table(name).count()
+        if number != expected:
+            raise InvalidInputError(
+                f"{number:,} rows would be written instead of {expected:,}: several rows of the "
+                "files that changed may have one key"
+            )
+        changed = copied_document(self.context, copy, is_new=False)
+        current = "current-snapshot-id"
+        if changed is None or changed[current] == document[current]:
+            raise InvalidInputError(
+                "Iceberg made no current snapshot of the merged rows. Sessions with spark.wap.id "
+                "or spark.wap.branch only stage them: unset it"
+            )
+        return changed
+
+    def joined(self, union: TableUnion, snapshot: RowSnapshot) -> TableUnion:
+        dest = self.tables[_DEST]
+        live = {key.path for key in self._files.touched - snapshot.removed}
+        union = replace(union, files=snapshot.files, place=snapshot.place, objects=snapshot.objects)
+        return union.keeping(self.context, self.trees.dest, map(dest.key, live))
+
+
+def _new_place() -> str:
+    """Return a folder that garbage collections empty, except for referenced objects."""
+    return f"{DATA_FOLDER}{uuid.uuid4().hex}"

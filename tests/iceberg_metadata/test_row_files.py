@@ -1,0 +1,97 @@
+"""Files to read in merges of rows, and partial tables of them, compared with dictionaries."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sparklake.iceberg_metadata.entries import Entry
+from sparklake.iceberg_metadata.union.rows import RowFiles, RowTables
+from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.unions.conflicts import UnmergeableTableError
+from tests.iceberg_metadata.test_unions import Model, Side, change, data, live
+from tests.support.iceberg import HandTable
+
+pytestmark = pytest.mark.parametrize("version", [1, 2, 3])
+
+
+def fork(side: Side, name: str, model: Model) -> tuple[Side, Model]:
+    return side.fork(name), {key: {*rows} for key, rows in model.items()}
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def rows_in(
+    tables: RowTables, side: Side, at: int, files: dict[str, Entry]
+) -> dict[str, list[int]]:
+    """Return the rows deleted in the files of a partial table."""
+    document, bodies = tables.partial(at, files.values(), lambda name: f"part/{name}", "p")
+
+    def read(path: str) -> bytes:
+        return bodies[path.removeprefix("part/")] if path.startswith("part/") else side.read(path)
+
+    table = Table(document, read)
+    # A reader of the partial table opens the manifests of its deletes and of nothing else.
+    assert table.document["last-sequence-number"] >= len(side.snapshots)
+    return live(table)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    root, model = Side(HandTable(tmp_path / "t", version), version, "r", {}), Model()
+    for at in range(4):
+        change(root, model, rng, at)
+    histories = [fork(root, name, model) for name in ("b", "d")]
+    base, dest = histories
+    for at in range(rng.choice([0, 0, 2])):
+        change(*base, rng, at)
+    source = fork(base[0], "s", base[1])
+    for at in range(rng.randint(1, 4)):
+        change(*source, rng, at)
+        change(*dest, rng, at)
+    sides = [base, source, dest]
+    tables = [each.table() for each, _ in sides]
+    apart = CommitsApart.of(*tables)
+    files = RowFiles.of(tables, apart)
+    for at, paths in ((1, files.by_source), (2, files.by_dest)):
+        names = {name_of(each) for each in paths}
+        models = base[1], sides[at][1]
+        every = models[0].keys() | models[1].keys()
+        differing = {each for each in every if models[0].get(each) != models[1].get(each)}
+        assert differing <= names
+        for each, entries in zip(models, (files.sides[0], files.sides[at]), strict=True):
+            assert {name_of(path) for path in entries} & names == each.keys() & names
+    partial = RowTables.of(tables, apart)
+    for at, entries in files.sets:
+        if entries:
+            side, state = sides[at]
+            names = {name_of(each) for each in entries}
+            deleted = {name: sorted(state[name]) for name in names}
+            assert rows_in(partial, side, at, dict(entries)) == deleted
+    only = {name_of(each) for each in files.sets[0][1]}
+    assert all(dest[1][name] == base[1][name] for name in only)
+    editable = {name_of(each) for each in files.editable}
+    assert all(name in dest[1] for name in editable)
+
+
+def test_specs_that_differ(version: int, tmp_path: Path) -> None:
+    base = Side(HandTable(tmp_path / "t", version), version, "b", {})
+    base.commit(data(base, "a"))
+    source, dest = base.fork("s"), base.fork("d")
+    source.commit(data(source, "c"), ["a"], "overwrite")
+    dest.commit(data(dest, "e"), ["a"], "overwrite")
+    source.more["partition-specs"] = [
+        {
+            "spec-id": 0,
+            "fields": [{"field-id": 1000, "source-id": 1, "transform": "void", "name": "x"}],
+        }
+    ]
+    tables = [each.table() for each in (base, source, dest)]
+    with pytest.raises(UnmergeableTableError, match="partition spec"):
+        RowTables.of(tables, CommitsApart.of(*tables))

@@ -1,0 +1,128 @@
+"""Rows of one file changed by both branches, merged by key, compared with dictionaries."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import Repository
+from sparklake.errors import MergeConflictError
+from sparklake.strategies import rows
+from tests.spark.iceberg.conftest import metadata_of
+from tests.spark.iceberg.test_merges import EVERY, TABLE, change, rows_of, table
+from tests.spark.iceberg.test_writes import check_same
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ENGINE = "auto"
+RULES = {f"{TABLE}/": rows("id")}
+Rows = dict[int, str]
+OPTIONS = {"format-version": 3, "write.merge.mode": "merge-on-read"}
+
+__all__ = ["table"]
+
+
+def random_change(rng: random.Random, name: str, state: Rows, new: int) -> tuple[str, Rows]:
+    """Return a random statement, and the rows after it."""
+    some = sorted(rng.sample(sorted(state), 2))
+    where = f"WHERE id IN ({', '.join(map(str, some))})"
+    kind = rng.choice(("update", "delete", "insert", "rewrite"))
+    if kind == "update":
+        return f"UPDATE {{}} SET k = '{name}' {where}", {**state, **dict.fromkeys(some, name)}
+    if kind == "delete":
+        return f"DELETE FROM {{}} {where}", {k: v for k, v in state.items() if k not in some}
+    if kind == "insert":
+        return f"INSERT INTO {{}} VALUES ({new}, '{name}')", {**state, new: name}
+    call = "CALL {0.catalog}.system.rewrite_data_files(table => '{0}', "
+    return f"{call}options => map('rewrite-all', 'true'))", state
+
+
+def three_way(base: Rows, source: Rows, dest: Rows) -> tuple[Rows, set[int]]:
+    """Return the merged rows, with dest's in conflicts, and the keys in conflict."""
+    merged, conflicts = dict[int, str](), set[int]()
+    for key in base.keys() | source.keys() | dest.keys():
+        old, theirs, ours = (each.get(key) for each in (base, source, dest))
+        value = ours if theirs == old else theirs
+        if old not in (theirs, ours) and theirs != ours:
+            conflicts.add(key)
+            value = ours
+        if value is not None:
+            merged[key] = value
+    return merged, conflicts
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("table", EVERY, indirect=True)
+def test_random_changes(table: Repository, spark: SparkSession, seed: int) -> None:
+    base = rows_of(table, spark)
+    rng, states = random.Random(seed), {}
+    for at, branch in enumerate(("dev", "main")):
+        states[branch] = {**base, 1: "same"}
+        statements = ["UPDATE {} SET k = 'same' WHERE id = 1"]
+        for step in range(2):
+            name, new = f"{branch}{step}", 100 * (at + 1) + step
+            statement, states[branch] = random_change(rng, name, states[branch], new)
+            statements.append(statement)
+        change(table, spark, branch, *statements)
+    expected, conflicts = three_way(base, states["dev"], states["main"])
+    rules = RULES
+    if conflicts:
+        with pytest.raises(MergeConflictError, match=f"{len(conflicts)} row") as raised:
+            table.merge("dev", "main", rules=RULES)
+        assert raised.value.conflict_rows.count() == len(conflicts)
+        rules = {f"{TABLE}/": rows("id", then="dest-wins")}
+    merged = table.merge("dev", "main", rules=rules)
+    assert "sparklake.merge.rows" in merged.metadata
+    assert rows_of(table, spark) == expected
+
+
+def test_both_sides_go_on(repo: Repository, spark: SparkSession) -> None:
+    """A renamed column, a partition transform, row ids and a required key."""
+    main = repo.branch("main")
+    schema = "id bigint not null, part int, k string"
+    data = [(each, each % 2, "x") for each in range(20)]
+    main.write(spark.createDataFrame(data, schema).coalesce(1), TABLE, "iceberg", **OPTIONS)
+    spec = "ALTER TABLE {} ADD PARTITION FIELD bucket(2, id)"
+    change(repo, spark, "main", spec, "ALTER TABLE {} SET TBLPROPERTIES ('sparklake.key'='id')")
+    repo.create_branch("dev", "main")
+    names = "ALTER TABLE {} RENAME COLUMN k TO name"
+    change(repo, spark, "dev", names, "UPDATE {} SET name = 'dev' WHERE id IN (1, 2)")
+    change(repo, spark, "main", "UPDATE {} SET k = 'main' WHERE id IN (3, 4)")
+    change(
+        repo, spark, "main", "INSERT INTO {} VALUES (30, 0, 'main')", "DELETE FROM {} WHERE id = 5"
+    )
+    before = ids_of(repo, spark)
+    with pytest.raises(MergeConflictError):
+        repo.merge("dev", "main")
+    counts = repo.preview_merge("dev", "main", rules={f"{TABLE}/": rows()}).row_merges[TABLE]
+    assert (counts.added, counts.changed, counts.removed, counts.conflicts) == (0, 2, 0, 0)
+    conflicts = repo.merge_conflicts("dev", "main", TABLE, rows("id"))
+    assert conflicts.count() == 0
+    merged = repo.merge("dev", "main", rules={f"{TABLE}/": rows()})
+    assert merged.metadata["sparklake.merge.rows"] == f"{TABLE}: 0 added, 2 changed, 0 removed"
+    expected = {each: (each % 2, "x") for each in range(20) if each != 5}
+    expected |= {1: (1, "dev"), 2: (0, "dev"), 3: (1, "main"), 4: (0, "main"), 30: (0, "main")}
+    assert {row[0]: row[1:] for row in check_same(repo, spark, "main")} == expected
+    assert ids_of(repo, spark) == before
+    change(repo, spark, "dev", "INSERT INTO {} VALUES (31, 1, 'later')")
+    change(repo, spark, "main", "DELETE FROM {} WHERE id = 1")
+    assert "sparklake.merge.rows" not in repo.merge("dev", "main", rules=RULES).metadata
+    del expected[1]
+    after = {**expected, 31: (1, "later")}
+    assert {row[0]: row[1:] for row in check_same(repo, spark, "main")} == after
+    # Back into source, where only rows can be merged.
+    change(repo, spark, "dev", "INSERT INTO {} VALUES (32, 0, 'dev')")
+    repo.merge("main", "dev", rules=RULES)
+    assert {row[0]: row[1:] for row in check_same(repo, spark, "dev")} == after | {32: (0, "dev")}
+
+
+def ids_of(repo: Repository, spark: SparkSession) -> dict[int, int]:
+    """Return the row id of each key on main."""
+    place = metadata_of(repo, "main", TABLE).address
+    table = spark.read.format("iceberg").load(place).select("id", "_row_id")
+    return {each[0]: each[1] for each in table.collect()}
