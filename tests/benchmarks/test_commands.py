@@ -19,6 +19,7 @@ COMMANDS = {
         "compare",
         "contention",
         "history",
+        "iceberg_merges",
         "import_rate",
         "lakefs_format",
         "moves",
