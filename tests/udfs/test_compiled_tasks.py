@@ -10,13 +10,14 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparklake.errors import CorruptFileError
 from sparklake.graveler import kernel_choice
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
@@ -75,6 +76,7 @@ class Files:
 @dataclass(frozen=True)
 class Case:
     store: Files
+    sound: Files
     size: int
     compress: bool
     merge: Task
@@ -99,6 +101,7 @@ def new_case(seed: str, *, compress: bool | None = None) -> Case:
             over = [SideStream(rows=tuple(each)) for each in layers]
         else:
             over = [SideStream(store.add(each, size, compress=False)) for each in layers]
+    sound = Files(dict(store.files), store.traits)
     if store.files and chance.random() < 0.2:
         key = chance.choice(list(store.files))
         store.files[key] = damaged(store.files[key], chance)
@@ -107,6 +110,7 @@ def new_case(seed: str, *, compress: bool | None = None) -> Case:
     pieces = new_pieces(keys, chance)
     return Case(
         store,
+        sound,
         size,
         compress,
         merge=new_task(pieces, sides),
@@ -192,7 +196,17 @@ def check(seed: str) -> int:
     case = new_case(seed)
     with kernel_choice.only_definitions():
         defined = results(case, sink_of(case))
-    assert repr(results(case, sink_of(case))) == repr(defined), f"case {seed!r}"
+    compiled = results(case, sink_of(case))
+    if repr(compiled) != repr(defined):
+        with kernel_choice.only_definitions():
+            sound = replace(case, store=case.sound)
+            expected = results(sound, sink_of(sound))
+        # A kernel opens fewer data blocks. It may miss damage that does not change its result.
+        for found, error, result in zip(compiled, defined, expected, strict=True):
+            if repr(found) != repr(error):
+                assert error[0] is CorruptFileError, f"case {seed!r}"
+                is_same_error = isinstance(found, tuple) and found[0] is CorruptFileError
+                assert is_same_error or repr(found) == repr(result), f"case {seed!r}"
     return sum(isinstance(each, tuple) for each in defined)
 
 
