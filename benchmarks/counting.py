@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
+
+import psycopg
 
 from sparklake.graveler.ports import BranchMove
 from sparklake.stores.objects.local.files import LocalFile
@@ -103,3 +107,44 @@ def counted_round_trips() -> Iterator[list[int]]:
 
     with mock.patch.object(Connections, "fetch", noting):
         yield answers
+
+
+_MESSAGE = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)
+
+
+@contextmanager
+def counted_trips() -> Iterator[list[str]]:
+    """Record the statements of each round trip to Postgres, in libpq's own trace of messages.
+
+    The list is complete after the block. A query and a sync are waited for, so each ends a trip.
+    """
+    trips: list[str] = []
+    traced: set[psycopg.Connection[Any]] = set()
+    wait = psycopg.Connection.wait
+
+    with tempfile.TemporaryFile("r+", encoding="utf-8", errors="replace") as file:
+
+        def tracing(connection: psycopg.Connection[Any], *arguments: Any, **options: Any) -> Any:
+            if connection not in traced:
+                traced.add(connection)
+                connection.pgconn.trace(os.dup(file.fileno()))
+            return wait(connection, *arguments, **options)
+
+        with mock.patch.object(psycopg.Connection, "wait", tracing):
+            yield trips
+        for each in traced:
+            if not each.closed:
+                each.pgconn.untrace()
+        file.seek(0)
+
+        statements: list[str] = []
+        for message in _MESSAGE.split(file.read()):
+            fields = message.rstrip().split("\t", 4)
+            if len(fields) < 4 or fields[1] != "F" or fields[3] not in ("Parse", "Query", "Sync"):
+                continue
+            kind = fields[3]
+            if kind != "Sync":
+                statements.append(" ".join(fields[4].split()))
+            if kind != "Parse":
+                trips.append("; ".join(statements))
+                statements = []

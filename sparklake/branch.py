@@ -78,7 +78,7 @@ class Branch:
     @property
     def head(self) -> Commit:
         """The latest commit."""
-        return self._context.graph.commit(self.state.commit_id)
+        return self._context.graph.head(self.state)
 
     @property
     def is_dirty(self) -> bool:

@@ -82,7 +82,7 @@ def _commit_sealed(
     options: CommitOptions,
 ) -> Commit:
     context, path_filter = attempts.context, options.path_filter
-    head = context.graph.commit(state.commit_id)
+    head = context.graph.head(state)
     tree = apply_layers(attempts, context.tree(head), staged, state.layers, path_filter)
     applied = tuple(layer.id for layer in state.layers)
     if tree.id == head.meta_range_id and not options.allow_empty:

@@ -29,6 +29,7 @@ COMMANDS = {
         "s3",
         "s3_clients",
         "scale",
+        "small_verbs",
         "spark_scale",
         "start",
     ),

@@ -43,7 +43,8 @@ class BranchState:
 
     A hidden branch is listed only on request. It may be pruned after `expires`, in unix seconds.
     `is_expired` uses the store's own clock. `fence` counts the started garbage collections. A
-    change that adds references to objects carries the fence at which it started.
+    change that adds references to objects carries the fence at which it started. `head` is the
+    commit, if it was read along.
     """
 
     name: str
@@ -54,6 +55,7 @@ class BranchState:
     is_expired: bool = False
     guard: Guard = OPEN
     fence: int = 0
+    head: Commit | None = field(default=None, compare=False, repr=False)
 
     @property
     def may_be_pruned(self) -> bool:

@@ -17,7 +17,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import Layer, LayerCut, LayerKind
 from sparklake.stores.postgres.connections import Connections
-from sparklake.stores.postgres.sessions import Session
+from sparklake.stores.postgres.sessions import Answer, Session
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -58,40 +58,67 @@ TREE_SWEEPS = "(SELECT tree_sweeps FROM sparklake.repositories WHERE uid = %(uid
 """The number of tree sweeps, for reads of refs and commits."""
 
 
+PERMITS = "(%(force)s::boolean OR NOT read_only) AND NOT protected && %(actions)s::text[]"
+"""The condition that the guard of a branch permits some actions."""
+
+_SEAL: LiteralString = """
+    UPDATE sparklake.layers SET sealed = true
+    WHERE repository_uid = %s AND branch = %s AND NOT sealed
+"""
+_SEAL_IF_PERMITTED = f"""
+    UPDATE sparklake.layers l SET sealed = true FROM sparklake.branches b
+    WHERE b.repository_uid = %(uid)s AND b.name = %(branch)s AND {PERMITS}
+        AND l.repository_uid = b.repository_uid AND l.branch = b.name AND NOT l.sealed
+"""  # noqa: S608  (a condition, no values)
+_BRANCH = """
+    SELECT commit_id, read_only, protected, fence FROM sparklake.branches
+    WHERE repository_uid = %s AND name = %s
+"""
+
+
 def lock_branch(
     connection: Session,
     scope: Scope,
     branch: str,
     *actions: Action | None,
     fence: int | None = None,
-) -> CommitId:
-    """Lock a branch until the transaction ends, if guard and fence permit; return its head."""
-    row = connection.execute(
-        "SELECT commit_id, read_only, protected, fence FROM sparklake.branches"
-        " WHERE repository_uid = %s AND name = %s FOR UPDATE",
-        (scope.uid, branch),
-    ).fetchone()
-    if row is None:
-        raise RefNotFoundError(f"there is no branch {branch!r}")
-    head, read_only, protected, current_fence = row
-    guard_of(read_only and not scope.force, protected).check(branch, *actions)
-    check_fence(branch, current_fence, fence)
-    commit_id: CommitId = head
-    return commit_id
+    query: LiteralString = f"{_BRANCH} FOR UPDATE",
+) -> Answer[CommitId]:
+    """Lock a branch until the transaction ends; answer its head if guard and fence permit."""
+    cursor = connection.execute(query, (scope.uid, branch))
+
+    def head() -> CommitId:
+        row = cursor.fetchone()
+        if row is None:
+            raise RefNotFoundError(f"there is no branch {branch!r}")
+        commit_id: CommitId
+        commit_id, read_only, protected, current_fence = row
+        guard_of(read_only and not scope.force, protected).check(branch, *actions)
+        check_fence(branch, current_fence, fence)
+        return commit_id
+
+    return head
+
+
+def read_branch(
+    connection: Session, scope: Scope, branch: str, *actions: Action | None, fence: int
+) -> Answer[CommitId]:
+    """Answer the head of a branch if guard and fence permit. The branch is not locked."""
+    return lock_branch(connection, scope, branch, *actions, fence=fence, query=_BRANCH)
 
 
 def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
     return Guard(read_only, frozenset(map(Action, protected)))
 
 
-def layers_of(connection: Session, uid: str, branch: str) -> tuple[Layer, ...]:
-    """Return the layers of a locked branch, newest first."""
-    rows = connection.execute(
+def layers_of(connection: Session, uid: str, branch: str) -> Answer[tuple[Layer, ...]]:
+    """Answer the layers of a locked branch, newest first."""
+    cursor = connection.execute(
         "SELECT id, kind, sealed, meta_range_id FROM sparklake.layers"
         " WHERE repository_uid = %s AND branch = %s ORDER BY id DESC",
         (uid, branch),
-    ).fetchall()
-    return tuple(layer_of(row) for row in rows)
+    )
+    return lambda: tuple(map(layer_of, cursor))
 
 
 def layer_of(row: tuple[Any, ...]) -> Layer:
@@ -99,36 +126,12 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 
 
-def hold_open_layer(
-    connection: Session, scope: Scope, branch: str, fence: int | None
-) -> int | None:
-    """Hold the open layer open until the transaction ends; return its id.
-
-    Returns None if the branch rejects writes or has a different fence. A change of guard or fence
-    seals the layers afterwards, so an open layer means that the guard read here still applies.
-    """
-    row = connection.execute(
-        """
-        SELECT l.id FROM sparklake.layers l
-        JOIN sparklake.branches b ON b.repository_uid = l.repository_uid AND b.name = l.branch
-        WHERE l.repository_uid = %s AND l.branch = %s AND NOT l.sealed
-            AND (%s::boolean OR NOT b.read_only) AND %s <> ALL (b.protected)
-            AND b.fence = coalesce(%s::bigint, b.fence)
-        FOR SHARE OF l
-        """,
-        (scope.uid, branch, scope.force, Action.STAGE.value, fence),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
-def insert_layer(
-    connection: Session, uid: str, branch: str, meta_range_id: str | None = None
-) -> int:
-    kind = LayerKind.ROWS if meta_range_id is None else LayerKind.RUN
+def insert_run(connection: Session, uid: str, branch: str, meta_range_id: MetaRangeId) -> int:
+    """Add a sealed layer to a locked branch; return its id."""
     row = connection.execute(
         "INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)"
-        " VALUES (%s, %s, %s, %s, %s) RETURNING id",
-        (uid, branch, kind.value, meta_range_id is not None, meta_range_id),
+        " VALUES (%s, %s, %s, true, %s) RETURNING id",
+        (uid, branch, LayerKind.RUN.value, meta_range_id),
     ).fetchone()
     assert row is not None
     return int(row[0])
@@ -136,20 +139,31 @@ def insert_layer(
 
 def seal_layers(connection: Session, uid: str, branch: str) -> None:
     """Seal the layers of a locked branch, after the writes in progress."""
-    connection.execute(
-        "UPDATE sparklake.layers SET sealed = true"
-        " WHERE repository_uid = %s AND branch = %s AND NOT sealed",
-        (uid, branch),
-    )
+    connection.execute(_SEAL, (uid, branch))
 
 
-def drop_sealed_layers(connection: Session, uid: str, branch: str, layer_ids: Sequence[int]) -> int:
-    rows = connection.execute(
+def seal_layers_if_permitted(
+    connection: Session, scope: Scope, branch: str, *actions: Action
+) -> None:
+    """Seal the layers of a locked branch whose guard permits some actions."""
+    condition = {"force": scope.force, "actions": [each.value for each in actions]}
+    connection.execute(_SEAL_IF_PERMITTED, {"uid": scope.uid, "branch": branch, **condition})
+
+
+def drop_sealed_layers(
+    connection: Session, uid: str, branch: str, layer_ids: Sequence[int]
+) -> Answer[bool]:
+    """Remove sealed layers of a branch; answer whether all existed. If not, roll back."""
+    given = sorted(set(layer_ids))
+    if not given:
+        return lambda: True
+    dropped = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
-        " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
-        (uid, branch, list(layer_ids)),
-    ).fetchall()
-    return _drop_rows(connection, rows)
+        " AND id = ANY(%s::bigint[]) AND sealed",
+        (uid, branch, given),
+    )
+    _drop_rows(connection, given)
+    return lambda: dropped.rowcount == len(given)
 
 
 def drop_layers(connection: Session, uid: str, branch: str) -> None:
@@ -157,7 +171,7 @@ def drop_layers(connection: Session, uid: str, branch: str) -> None:
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
         (uid, branch),
     ).fetchall()
-    _drop_rows(connection, rows)
+    _drop_rows(connection, [layer_id for (layer_id,) in rows])
 
 
 def cut_layers(
@@ -168,7 +182,7 @@ def cut_layers(
     All layers of the branch get new ids, in the same order. This waits for writes into an open
     layer.
     """
-    layers = layers_of(connection, uid, branch)
+    layers = layers_of(connection, uid, branch)()
     if not {each.id for each in layers if each.sealed}.issuperset(layer_ids):
         return False
     # The oldest comes first: a later layer must keep the higher id.
@@ -229,18 +243,17 @@ def drop_repository_layers(connection: Session, uid: str) -> None:
     rows = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s RETURNING id", (uid,)
     ).fetchall()
-    _drop_rows(connection, rows)
+    _drop_rows(connection, [layer_id for (layer_id,) in rows])
 
 
-def _drop_rows(connection: Session, layers: Sequence[tuple[int]]) -> int:
+def _drop_rows(connection: Session, layer_ids: Sequence[int]) -> None:
     """Delete the rows of deleted layers.
 
     It must be a separate statement: the deletion of the layers waited for their writers, and
     only a later statement sees the rows of these writers.
     """
-    layer_ids = [layer_id for (layer_id,) in layers]
     if layer_ids:
         connection.execute(
-            "DELETE FROM sparklake.staged_rows WHERE layer_id = ANY(%s::bigint[])", (layer_ids,)
+            "DELETE FROM sparklake.staged_rows WHERE layer_id = ANY(%s::bigint[])",
+            (list(layer_ids),),
         )
-    return len(layer_ids)

@@ -14,35 +14,42 @@ import psycopg
 from sparklake.errors import AlreadyExistsError, DirtyBranchError, RaceLostError, RefNotFoundError
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import BranchMove, BranchState, LayerKind, RefVerb
+from sparklake.graveler.ports import BranchMove, BranchState, Layer, LayerKind, RefVerb
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres import branch_rows, commits
 from sparklake.stores.postgres.connections import TURN, holding, wait_for_turn
 from sparklake.stores.postgres.once import add_once_record
-from sparklake.stores.postgres.sessions import Session
+from sparklake.stores.postgres.sessions import Answer, Session
 from sparklake.stores.postgres.settings import hold_settings
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
-_SELECT = f"""
+_COLUMNS = f"""
     SELECT b.name, b.commit_id, b.hidden, floor(extract(epoch FROM b.expires))::bigint,
            coalesce(b.expires <= clock_timestamp(), false), b.read_only AND NOT %(force)s::boolean,
            b.protected, b.fence, {branch_rows.TREE_SWEEPS}, l.id, l.kind, l.sealed, l.meta_range_id
+"""  # noqa: S608  (an expression, no values)
+_TABLES = """
     FROM sparklake.branches b
     LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
-    WHERE b.repository_uid = %(uid)s
-"""  # noqa: S608  (an expression, no values)
-_OWN_COLUMNS = 9
+"""
 _SWEEPS = 8
-"""The column with the number of tree sweeps."""
+"""The column with the number of tree sweeps. A layer follows, and the head if it is read."""
+_LAYER = slice(9, 13)
 
-ALL_BRANCHES = _SELECT + " ORDER BY b.name, l.id DESC"
-ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
+ALL_BRANCHES = f"""
+    {_COLUMNS} {_TABLES} WHERE b.repository_uid = %(uid)s ORDER BY b.name, l.id DESC
+"""
+ONE_BRANCH = f"""
+    {_COLUMNS}, {commits.COLUMNS} {_TABLES}
+    LEFT JOIN sparklake.commits c ON c.repository_uid = b.repository_uid AND c.id = b.commit_id
+    WHERE b.repository_uid = %(uid)s AND b.name = %(name)s ORDER BY l.id DESC
+"""
 
 
-def locked_state(connection: Session, scope: branch_rows.Scope, name: str) -> BranchState:
+def locked_state(connection: Session, scope: branch_rows.Scope, name: str) -> Answer[BranchState]:
     values = {"uid": scope.uid, "force": scope.force, "name": name}
-    (state,) = states_of(connection.execute(ONE_BRANCH, values).fetchall(), scope)
-    return state
+    cursor = connection.execute(ONE_BRANCH, values)
+    return lambda: states_of(cursor.fetchall(), scope)[0]
 
 
 def all_branches(connection: Session, uid: str) -> Sequence[BranchState]:
@@ -60,21 +67,20 @@ def states_of(
 
 
 def _state(rows: Sequence[tuple[Any, ...]]) -> BranchState:
-    own = rows[0][:_OWN_COLUMNS]
-    name, commit_id, hidden, expires, is_expired, read_only, protected, fence, _ = own
+    name, commit_id, hidden, expires, is_expired, read_only, protected, fence = rows[0][:_SWEEPS]
+    head = rows[0][_LAYER.stop :]
     return BranchState(
         name=name,
         commit_id=commit_id,
         layers=tuple(
-            branch_rows.layer_of(row[_OWN_COLUMNS:])
-            for row in rows
-            if row[_OWN_COLUMNS] is not None
+            branch_rows.layer_of(row[_LAYER]) for row in rows if row[_LAYER.start] is not None
         ),
         hidden=hidden,
         expires=expires,
         is_expired=is_expired,
         guard=branch_rows.guard_of(read_only, protected),
         fence=fence,
+        head=commits.commit_of(*head) if any(head) else None,
     )
 
 
@@ -90,8 +96,7 @@ _CREATE = f"""
 _SWAP = f"""
     UPDATE sparklake.branches SET commit_id = %(commit)s
     WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
-        AND (%(force)s::boolean OR NOT read_only)
-        AND NOT protected && %(actions)s::text[] AND fence = %(fence)s
+        AND {branch_rows.PERMITS} AND fence = %(fence)s
         AND (%(is_new)s::boolean OR {commits.IS_KEPT})
 """  # noqa: S608
 
@@ -109,31 +114,36 @@ class PostgresBranches(branch_rows.RepositoryPart):
     ) -> BranchState:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            guard = hold_settings(connection, self._scope).guard(name)
-            commits.claim_name(connection, self._uid, name, "tag")
+            with connection.batch():
+                settings = hold_settings(connection, self._scope)
+                check_claim = commits.claim_name(connection, self._uid, name, "tag")
+            guard = settings().guard(name)
+            check_claim()
             try:
-                count = connection.execute(
-                    _CREATE,
-                    {
-                        "uid": self._uid,
-                        "name": name,
-                        "commit": commit_id,
-                        "hidden": hidden,
-                        "lifetime": lifetime,
-                        "read_only": guard.read_only,
-                        "protected": sorted(guard.protected),
-                    },
-                ).rowcount
+                with connection.batch():
+                    created = connection.execute(
+                        _CREATE,
+                        {
+                            "uid": self._uid,
+                            "name": name,
+                            "commit": commit_id,
+                            "hidden": hidden,
+                            "lifetime": lifetime,
+                            "read_only": guard.read_only,
+                            "protected": sorted(guard.protected),
+                        },
+                    )
+                    state = locked_state(connection, self._scope, name)
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
-            if not count:
+            if not created.rowcount:
                 commits.check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(
                     f"the branch {name!r} already exists; --exist-ok accepts it"
                 )
             verb = RefVerb.CREATE_BRANCH.value
-            commits.log_operation(connection, self._uid, who, verb, name, new=commit_id)
-            return locked_state(connection, self._scope, name)
+            commits.log_and_commit(connection, self._uid, who, verb, name, new=commit_id)
+            return state()
 
     def find(self, name: str) -> BranchState | None:
         rows = self._fetch(ONE_BRANCH, force=self._scope.force, name=name)
@@ -147,9 +157,11 @@ class PostgresBranches(branch_rows.RepositoryPart):
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
     ) -> None:
         with self._connections.transaction() as connection:
-            head = branch_rows.lock_branch(connection, self._scope, name, Action.DELETE)
-            # A locked branch gets no new layers, and a layer has rows.
-            state = locked_state(connection, self._scope, name)
+            with connection.batch():
+                locked = branch_rows.lock_branch(connection, self._scope, name, Action.DELETE)
+                # A locked branch gets no new layers, and a layer has rows.
+                read = locked_state(connection, self._scope, name)
+            head, state = locked(), read()
             if if_expired and not state.may_be_pruned:
                 raise RaceLostError(f"branch {name!r} is protected, or has not expired")
             if state.layers and not discard_staged:
@@ -160,69 +172,103 @@ class PostgresBranches(branch_rows.RepositoryPart):
                 (self._uid, name),
             )
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
-            commits.log_operation(connection, self._uid, who, verb.value, name, old=head)
+            commits.log_and_commit(connection, self._uid, who, verb.value, name, old=head)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         with self._connections.transaction() as connection:
-            branch_rows.lock_branch(connection, self._scope, name)
+            branch_rows.lock_branch(connection, self._scope, name)()
             connection.execute(
                 "UPDATE sparklake.branches SET expires = clock_timestamp() + %s::interval"
                 " WHERE repository_uid = %s AND name = %s",
                 (lifetime, self._uid, name),
             )
-            return locked_state(connection, self._scope, name)
+            return locked_state(connection, self._scope, name)()
 
     def move(self, move: BranchMove) -> None:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, move.once)
-            existing = [
-                each.id
-                for each in move.commits
-                if not commits.insert_commit(
-                    connection, self._uid, each, move.change_summaries.get(each.id)
-                )
-            ]
-            self._swap(connection, move)
-            self._check_latest(connection, move)
-            self._check_runs(connection, move)
-            if existing:
-                # A commit that was made again after the fence refers to no deleted
-                # object.
-                commits.renew_commits(connection, self._uid, existing)
-            if not self._take_layers(connection, move):
+            try:
+                with connection.batch():
+                    inserted = self._insert_commits(connection, move)
+                    swapped = self._swap(connection, move)
+                    is_latest = self._is_latest(connection, move)
+                    layers = branch_rows.layers_of(connection, self._uid, move.branch)
+                    taken = self._take_layers(connection, move)
+            except psycopg.errors.ForeignKeyViolation as error:
+                if error.diag.table_name != "branches":
+                    raise
+                raise RefNotFoundError(f"there is no commit {move.to!r}") from None
+            if not swapped():
+                raise self._missed(connection, move)
+            if not is_latest():
+                raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
+            if move.runs is not None and not _runs(layers()) <= move.runs:
+                raise RaceLostError.of_new_run(move.branch)
+            if not taken():
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
-            if move.to != move.expected:
-                who, verb, heads = move.who, move.verb, {"old": move.expected, "new": move.to}
-                commits.log_operation(connection, self._uid, who, verb, move.branch, **heads)
+            with connection.batch(commit=True):
+                existing = [commit_id for commit_id, is_new in inserted.items() if not is_new()]
+                if existing:
+                    # A commit that was made again after the fence refers to no deleted object.
+                    commits.renew_commits(connection, self._uid, existing)
+                if move.to != move.expected:
+                    who, verb, heads = move.who, move.verb, {"old": move.expected, "new": move.to}
+                    commits.log_operation(connection, self._uid, who, verb, move.branch, **heads)
 
-    def _check_latest(self, connection: Session, move: BranchMove) -> None:
+    def _insert_commits(
+        self, connection: Session, move: BranchMove
+    ) -> dict[CommitId, Answer[bool]]:
+        return {
+            each.id: commits.insert_commit(
+                connection, self._uid, each, move.change_summaries.get(each.id)
+            )
+            for each in move.commits
+        }
+
+    def _swap(self, connection: Session, move: BranchMove) -> Answer[bool]:
+        cursor = connection.execute(
+            _SWAP,
+            {
+                "uid": self._uid,
+                "force": self._scope.force,
+                "commit": move.to,
+                "is_new": _is_new(move),
+                "branch": move.branch,
+                "expected": move.expected,
+                "actions": [each.value for each in actions_of(move.verb)],
+                "fence": move.fence,
+            },
+        )
+        return lambda: cursor.rowcount > 0
+
+    def _missed(self, connection: Session, move: BranchMove) -> RaceLostError:
+        """Return the reason why a branch was not moved, or raise a more precise error."""
+        # No lock: the transaction may hold layers, which come after the branch.
+        head = branch_rows.read_branch(
+            connection, self._scope, move.branch, *actions_of(move.verb), fence=move.fence
+        )()
+        if head == move.expected and not _is_new(move):
+            commits.check_not_expired(connection, self._uid, move.to)
+        return RaceLostError(f"branch {move.branch!r} has moved to {head}")
+
+    def _is_latest(self, connection: Session, move: BranchMove) -> Answer[bool]:
         if move.latest is None:
-            return
-        row = connection.execute(
+            return lambda: True
+        cursor = connection.execute(
             "SELECT max(sequence) FROM sparklake.operations"
             " WHERE repository_uid = %(uid)s AND ref = %(ref)s",
             {"uid": self._uid, "ref": move.branch},
-        ).fetchone()
-        if row != (move.latest,):
-            raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
-
-    def _check_runs(self, connection: Session, move: BranchMove) -> None:
-        if move.runs is None:
-            return
-        layers = branch_rows.layers_of(connection, self._uid, move.branch)
-        if any(each.kind is LayerKind.RUN and each.id not in move.runs for each in layers):
-            raise RaceLostError.of_new_run(move.branch)
-
-    def _take_layers(self, connection: Session, move: BranchMove) -> bool:
-        """Remove the layers applied by a move; return whether all existed."""
-        applied = sorted(set(move.applied_layers))
-        if move.cut is not None:
-            return branch_rows.cut_layers(connection, self._uid, move.branch, applied, move.cut)
-        return branch_rows.drop_sealed_layers(connection, self._uid, move.branch, applied) == len(
-            applied
         )
+        return lambda: cursor.fetchone() == (move.latest,)
+
+    def _take_layers(self, connection: Session, move: BranchMove) -> Answer[bool]:
+        """Remove the layers applied by a move; answer whether all existed."""
+        uid, branch, applied, cut = self._uid, move.branch, move.applied_layers, move.cut
+        if cut is None:
+            return branch_rows.drop_sealed_layers(connection, uid, branch, applied)
+        return lambda: branch_rows.cut_layers(connection, uid, branch, set(applied), cut)
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
@@ -239,29 +285,10 @@ class PostgresBranches(branch_rows.RepositoryPart):
     def _turn(self, name: str) -> str:
         return f"{self._uid}/{name}"
 
-    def _swap(self, connection: Session, move: BranchMove) -> None:
-        actions = actions_of(move.verb)
-        is_new = any(each.id == move.to for each in move.commits)
-        try:
-            swapped = connection.execute(
-                _SWAP,
-                {
-                    "uid": self._uid,
-                    "force": self._scope.force,
-                    "commit": move.to,
-                    "is_new": is_new,
-                    "branch": move.branch,
-                    "expected": move.expected,
-                    "actions": [each.value for each in actions],
-                    "fence": move.fence,
-                },
-            ).rowcount
-        except psycopg.errors.ForeignKeyViolation:
-            raise RefNotFoundError(f"there is no commit {move.to!r}") from None
-        if not swapped:
-            head = branch_rows.lock_branch(
-                connection, self._scope, move.branch, *actions, fence=move.fence
-            )
-            if head == move.expected and not is_new:
-                commits.check_not_expired(connection, self._uid, move.to)
-            raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
+
+def _is_new(move: BranchMove) -> bool:
+    return any(each.id == move.to for each in move.commits)
+
+
+def _runs(layers: Sequence[Layer]) -> frozenset[int]:
+    return frozenset(each.id for each in layers if each.kind is LayerKind.RUN)

@@ -8,19 +8,22 @@ from typing import Any, Literal
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import Operation
 from sparklake.graveler.refs.names import name_taken
 from sparklake.graveler.retention import expired_error
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, RepositoryPart
-from sparklake.stores.postgres.sessions import Session
+from sparklake.stores.postgres.sessions import Answer, Session
 
 BULK_COMMITS = 1000
 """The fewest commits of a bulk load. The statistics of fewer are left to autovacuum."""
 
+COLUMNS = """
+    c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,
+    c.generation
+"""
 _SELECT = f"""
-    SELECT c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,
-           c.generation, {TREE_SWEEPS}
+    SELECT {COLUMNS}, {TREE_SWEEPS}
     FROM sparklake.commits c
 """  # noqa: S608  (an expression, no values)
 
@@ -179,18 +182,21 @@ class PostgresCommits(RepositoryPart):
         """Return the commits in rows, and record their number of tree sweeps."""
         if rows:
             self._scope.sweeps.see(rows[0][-1])
-        return [_commit(row) for row in rows]
+        return [commit_of(*row[:-1]) for row in rows]
 
 
 def all_commits(connection: Session, uid: str) -> Sequence[Commit]:
     """Return all commits by generation and id, within a transaction."""
     query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
-    return [_commit(row) for row in connection.execute(query, {"uid": uid})]
+    return [commit_of(*row[:-1]) for row in connection.execute(query, {"uid": uid})]
 
 
-def insert_commit(connection: Session, uid: str, commit: Commit, touched: bytes | None) -> bool:
-    """Add a commit in the transaction of the branch move; return whether it is new."""
-    return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
+def insert_commit(
+    connection: Session, uid: str, commit: Commit, touched: bytes | None
+) -> Answer[bool]:
+    """Add a commit in the transaction of the branch move; answer whether it is new."""
+    cursor = connection.execute(_INSERT, _row(uid, commit, touched))
+    return lambda: cursor.rowcount > 0
 
 
 def mark_expired(connection: Session, uid: str, commit_ids: Sequence[CommitId], now: int) -> None:
@@ -218,8 +224,10 @@ def check_not_expired(connection: Session, uid: str, commit_id: CommitId) -> Non
         raise expired_error(commit_id)
 
 
-def claim_name(connection: Session, uid: str, name: str, other: Literal["branch", "tag"]) -> None:
-    """Reserve a name for one kind of ref until the transaction ends."""
+def claim_name(
+    connection: Session, uid: str, name: str, other: Literal["branch", "tag"]
+) -> Answer[None]:
+    """Reserve a name for one kind of ref until the transaction ends, unless it is taken."""
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{uid} ref {name}",)
     )
@@ -227,8 +235,13 @@ def claim_name(connection: Session, uid: str, name: str, other: Literal["branch"
         "branch": "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
         "tag": "SELECT 1 FROM sparklake.tags WHERE repository_uid = %s AND name = %s",
     }
-    if connection.execute(others[other], (uid, name)).fetchone() is not None:
-        raise name_taken(other, name)
+    cursor = connection.execute(others[other], (uid, name))
+
+    def check() -> None:
+        if cursor.fetchone() is not None:
+            raise name_taken(other, name)
+
+    return check
 
 
 def renew_commits(connection: Session, uid: str, commit_ids: Sequence[CommitId]) -> None:
@@ -261,14 +274,23 @@ def _row(uid: str, commit: Commit, touched: bytes | None = None) -> tuple[Any, .
     )
 
 
-def _commit(row: tuple[Any, ...]) -> Commit:
-    identity, parents, committer, message, date, meta_range_id, metadata, generation, _ = row
+def commit_of(
+    identity: CommitId,
+    parents: Sequence[CommitId],
+    committer: str,
+    message: str,
+    creation_date: int,
+    meta_range_id: MetaRangeId,
+    metadata: Mapping[str, str],
+    generation: int,
+) -> Commit:
+    """Return the commit in the columns of a row."""
     return Commit(
         id=identity,
         parents=tuple(parents),
         committer=committer,
         message=message,
-        creation_date=date,
+        creation_date=creation_date,
         meta_range_id=meta_range_id,
         metadata=dict(sorted(metadata.items())),
         generation=generation,
@@ -291,6 +313,20 @@ def log_operation(
         " VALUES (%s, %s, %s, %s, %s, %s)",
         (uid, who, verb, ref, old, new),
     )
+
+
+def log_and_commit(
+    connection: Session,
+    uid: str,
+    who: str,
+    verb: str,
+    ref: str,
+    *,
+    old: CommitId | None = None,
+    new: CommitId | None = None,
+) -> None:
+    with connection.batch(commit=True):
+        log_operation(connection, uid, who, verb, ref, old=old, new=new)
 
 
 _OPERATION = """

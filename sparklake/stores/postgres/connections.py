@@ -22,7 +22,7 @@ from sparklake.errors import (
     RaceLostError,
     RefStoreUnavailableError,
 )
-from sparklake.stores.postgres.sessions import LockTimeout, Session, WatchedCursor
+from sparklake.stores.postgres.sessions import BEGIN, LockTimeout, Session, WatchedCursor
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -156,7 +156,7 @@ class Connections:
 
     @contextmanager
     def transaction(
-        self, begin: LiteralString = "BEGIN", lock_seconds: float | None = None
+        self, begin: LiteralString = BEGIN, lock_seconds: float | None = None
     ) -> Iterator[Session]:
         """Yield a connection for one transaction; commit unless there is an error."""
         bound = LOCK_SECONDS if lock_seconds is None else lock_seconds
@@ -164,7 +164,7 @@ class Connections:
             connection, _ = self._first(lambda session: session.begin(begin, bound))
             try:
                 yield connection
-                connection.execute("COMMIT")
+                connection.end("COMMIT")
             except BaseException:
                 self._roll_back(connection)
                 raise
@@ -243,6 +243,7 @@ class Connections:
 
     def _give_back(self, connection: Session) -> None:
         usable = connection.info.transaction_status == TransactionStatus.IDLE
+        connection.note_answer()
         with self._lock:
             if usable and not self._closed and self._pid == os.getpid():
                 self._idle.append(connection)
@@ -251,7 +252,7 @@ class Connections:
 
     def _roll_back(self, connection: Session) -> None:
         try:
-            connection.execute("ROLLBACK")
+            connection.end("ROLLBACK")
         except psycopg.Error:
             connection.close()  # The server rolls back a lost connection.
 
@@ -304,9 +305,10 @@ def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:
     """Acquire a lock in FIFO order until the transaction ends; return whether it is held."""
     # A timeout of 0 would mean none.
     bound = f"{max(round(seconds * 1000), 1)}ms"
-    connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
     try:
-        connection.execute(f"SELECT pg_advisory_xact_lock({TURN})", {"turn": turn})
+        with connection.batch():
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
+            connection.execute(f"SELECT pg_advisory_xact_lock({TURN})", {"turn": turn})
     except psycopg.errors.LockNotAvailable:
         return False
     return True

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from select import POLLIN, poll
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from sparklake.stores.waits import Wait, Waits
@@ -17,7 +20,15 @@ if TYPE_CHECKING:
     from psycopg.abc import Params
     from typing_extensions import LiteralString, Self
 
+T = TypeVar("T")
+
+BEGIN: LiteralString = "BEGIN"
+
+Answer: TypeAlias = Callable[[], T]
+"""Returns or checks the result of sent statements, once their batch has ended."""
+
 _SAY_SECONDS = 5.0
+_PROVEN_SECONDS = 1.0
 
 # Without a handler, Python writes warnings to stderr.
 _LOG = logging.getLogger("sparklake.postgres")
@@ -58,41 +69,111 @@ class LockTimeout(psycopg.errors.LockNotAvailable):
 
 
 class Session(psycopg.Connection[TupleRow]):
-    """A connection with reports of long waits for locks."""
+    """A connection with reports of long waits for locks, and few round trips.
+
+    The statements that begin a transaction travel with its first statement, if the connection has
+    just answered: nothing is committed by then, but a dead connection could not be replaced.
+    """
 
     conninfo = ""
     server_pid = 0
     """The backend process of the current transaction. Poolers change it between transactions."""
+    _is_direct = False
+    _answered = 0.0
+    _bound: int | None = None
+    """The lock timeout of a transaction that begins with its first statement."""
 
     def begin(self, statement: LiteralString, lock_seconds: float) -> None:
         # A timeout of 0 would mean none.
-        bound = f"SET LOCAL lock_timeout = {max(round(lock_seconds * 1000), 1)}"
-        cursor = self.execute(f"{statement}; {bound}; SELECT pg_backend_pid()".encode())
+        bound = max(round(lock_seconds * 1000), 1)
+        if statement == BEGIN and self._is_direct and self._has_just_answered():
+            self._bound = bound
+            return
+        timeout = f"SET LOCAL lock_timeout = {bound}"
+        cursor = self.execute(f"{statement}; {timeout}; SELECT pg_backend_pid()".encode())
         while cursor.nextset():
             pass
         ((self.server_pid,),) = cursor.fetchall()
+        self._is_direct = self.server_pid == self.info.backend_pid
+
+    def end(self, statement: LiteralString) -> None:
+        """Commit or roll back, unless the transaction has no statements or has ended."""
+        self._bound = None
+        if self.info.transaction_status != TransactionStatus.IDLE:
+            self.execute(statement)
+
+    @contextmanager
+    def batch(self, *, commit: bool = False) -> Iterator[None]:
+        """Send the statements of the block in one round trip; they have results after it.
+
+        With `commit`, the transaction ends here, so their own conditions must decide what they do.
+        """
+        failure: psycopg.Error | None = None
+        with _watched(self):
+            try:
+                with self.pipeline():
+                    try:
+                        self._send_begin()
+                        yield
+                        if commit:
+                            self.execute("COMMIT")
+                    except psycopg.Error as error:
+                        # Leave the pipeline first: it would log what follows an error.
+                        failure = error
+            except psycopg.errors.PipelineAborted:
+                if failure is None:
+                    raise
+            if failure is not None:
+                raise failure
+
+    @property
+    def needs_batch(self) -> bool:
+        """Whether the next statement is the first one of a transaction."""
+        return self._bound is not None
 
     def read(self, query: LiteralString, values: Mapping[str, object]) -> list[TupleRow]:
         """Run one read-only statement without a timeout, which would cost another round trip."""
         self.server_pid = self.info.backend_pid
         return self.execute(query, values).fetchall()
 
+    def note_answer(self) -> None:
+        self._answered = time.monotonic()
+
+    def _has_just_answered(self) -> bool:
+        is_recent = time.monotonic() - self._answered < _PROVEN_SECONDS
+        # A server that ends a session sends a message first.
+        poller = poll()
+        poller.register(self, POLLIN)
+        return is_recent and not poller.poll(0)
+
+    def _send_begin(self) -> None:
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            self.execute(BEGIN)
+            self.execute("SELECT set_config('lock_timeout', %s, true)", (f"{bound}ms",))
+
 
 class WatchedCursor(psycopg.Cursor[TupleRow]):
     """A cursor with reports of long waits for locks."""
 
     def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
-        with _watched(self.connection):
+        with _sending(self.connection):
             return super().execute(query, params, **options)
 
     def executemany(self, query: Any, params_seq: Iterable[Params], **options: Any) -> None:
-        with _watched(self.connection):
+        with _sending(self.connection):
             super().executemany(query, params_seq, **options)
 
 
+def _sending(connection: psycopg.Connection[Any]) -> AbstractContextManager[None]:
+    assert isinstance(connection, Session)
+    if connection.pgconn.pipeline_status:
+        return nullcontext()
+    return connection.batch() if connection.needs_batch else _watched(connection)
+
+
 @contextmanager
-def _watched(session: psycopg.Connection[Any]) -> Iterator[None]:
-    assert isinstance(session, Session)
+def _watched(session: Session) -> Iterator[None]:
     wait = _LockWait(session.conninfo, session.server_pid)
     _WAITS.begin(wait)
     try:

@@ -12,7 +12,7 @@ from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.postgres import branch_rows
-from sparklake.stores.postgres.sessions import Session
+from sparklake.stores.postgres.sessions import Answer, Session
 
 _SELECT = """
     SELECT read_only, protection, metadata, retention
@@ -50,12 +50,17 @@ def lock_settings(connection: Session, scope: branch_rows.Scope) -> None:
         raise read_only_error()
 
 
-def hold_settings(connection: Session, scope: branch_rows.Scope) -> RepositorySettings:
-    """Lock the settings until the transaction ends; return them, or the defaults if none exist."""
-    rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
-    settings = settings_of(*rows[0]) if rows else RepositorySettings()
-    if settings.read_only and not scope.force:
-        raise read_only_error()
+def hold_settings(connection: Session, scope: branch_rows.Scope) -> Answer[RepositorySettings]:
+    """Lock the settings until the transaction ends; answer them, or the defaults if none exist."""
+    cursor = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid})
+
+    def settings() -> RepositorySettings:
+        rows = cursor.fetchall()
+        found = settings_of(*rows[0]) if rows else RepositorySettings()
+        if found.read_only and not scope.force:
+            raise read_only_error()
+        return found
+
     return settings
 
 

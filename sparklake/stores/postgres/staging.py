@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +21,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.stores.postgres import branch_rows
 from sparklake.stores.postgres.branches import locked_state
 from sparklake.stores.postgres.once import add_once_record
-from sparklake.stores.postgres.sessions import Session
+from sparklake.stores.postgres.sessions import Answer, Session
 
 _COLUMNS = "id, place, branch, who, floor(extract(epoch FROM started_at))::bigint, state"
 
@@ -99,15 +99,11 @@ def _write(row: tuple[Any, ...]) -> Write:
 
 _PUT_ROWS = 5_000  # At most 66 kB a record: far below the 1 GB that one parameter may have.
 _FETCH_ROWS = 5_000
+_FIRST = 1000
+"""The maximum number of rows of a layer that are read by one statement, without a transaction."""
 _AFTER_ALL = b"\xff" * (MAX_KEY_BYTES + 1)
-_ROWS_OF_PREFIX = """
-    SELECT key, value FROM sparklake.staged_rows
-    WHERE layer_id = %(layer)s AND key >= %(first)s
-        AND (%(after)s::bytea IS NULL OR key < %(after)s)
-    ORDER BY key
-"""
 # The intervals come in order, and the rows of each one in order: a stream that nothing sorts.
-_ROWS_OF_PREFIXES = """
+_ROWS = """
     SELECT found.key, found.value
     FROM unnest(%(first)b::bytea[], %(after)b::bytea[]) AS within (first, after)
     CROSS JOIN LATERAL (
@@ -116,6 +112,11 @@ _ROWS_OF_PREFIXES = """
         ORDER BY key
     ) AS found
 """
+_FIRST_ROWS = f"""
+    SELECT first.key, first.value FROM sparklake.layers l
+    LEFT JOIN LATERAL ({_ROWS} LIMIT %(limit)s) AS first ON true
+    WHERE l.repository_uid = %(uid)s AND l.id = %(layer)s
+"""  # noqa: S608  (a query, no values)
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -129,28 +130,32 @@ class PostgresStaging(branch_rows.RepositoryPart):
         once: OnceRecord | None = None,
     ) -> None:
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
+        scope, action = self._scope, Action.STAGE
+        values = {
+            "uid": self._uid,
+            "branch": branch,
+            "force": scope.force,
+            "actions": [action.value],
+            "fence": fence,
+        }
         # A record locks the repository, which must be locked before a layer.
-        if once is None and self._put_into_open_layer(branch, rows, fence):
-            return
+        if once is None:
+            with self._connections.transaction() as connection, connection.batch(commit=True):
+                is_staged = _put_into_open_layer(connection, values, rows)
+            if is_staged():
+                return
         # A new transaction: the first one may have locked a layer, and the branch must be
         # locked first.
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            branch_rows.lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
-            if rows:
-                layer_id = branch_rows.hold_open_layer(connection, self._scope, branch, fence)
-                _upsert(
-                    connection,
-                    layer_id or branch_rows.insert_layer(connection, self._uid, branch),
-                    rows,
-                )
-
-    def _put_into_open_layer(self, branch: str, rows: Sequence[Record], fence: int | None) -> bool:
-        with self._connections.transaction() as connection:
-            layer_id = branch_rows.hold_open_layer(connection, self._scope, branch, fence)
-            if layer_id is not None:
-                _upsert(connection, layer_id, rows)
-        return layer_id is not None
+            with connection.batch(commit=once is None):
+                locked = branch_rows.lock_branch(connection, scope, branch, action, fence=fence)
+                if rows:
+                    connection.execute(_OPEN_LAYER, values)
+                is_staged = _put_into_open_layer(connection, values, rows)
+            locked()
+            if rows and not is_staged():
+                raise RaceLostError(f"nothing was staged: {branch!r} has changed. Try again")
 
     def add_run(
         self,
@@ -166,22 +171,31 @@ class PostgresStaging(branch_rows.RepositoryPart):
             add_once_record(connection, self._uid, once)
             head = branch_rows.lock_branch(
                 connection, self._scope, branch, Action.STAGE, fence=fence
-            )
+            )()
             if expected is not None:
                 _check_content(connection, self._uid, head, expected)
             if write is not None:
                 end_write(connection, self._uid, branch, write)
             branch_rows.seal_layers(connection, self._uid, branch)
-            layer_id = branch_rows.insert_layer(connection, self._uid, branch, meta_range_id)
+            layer_id = branch_rows.insert_run(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        with self._connections.transaction() as connection:
-            branch_rows.lock_branch(connection, self._scope, branch, action)
-            branch_rows.seal_layers(connection, self._uid, branch)
-            return locked_state(connection, self._scope, branch)
+        with self._connections.transaction() as connection, connection.batch(commit=True):
+            locked = branch_rows.lock_branch(connection, self._scope, branch, action)
+            actions = [action] if action else []
+            branch_rows.seal_layers_if_permitted(connection, self._scope, branch, *actions)
+            state = locked_state(connection, self._scope, branch)
+        locked()
+        return state()
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
+        first = self._fetch(_FIRST_ROWS, **_rows_of(layer_id, prefixes), limit=_FIRST + 1)
+        if not first:
+            raise _gone(layer_id)
+        if len(first) <= _FIRST:
+            yield from (row for row in first if row[0] is not None)
+            return
         with self._connections.transaction(_SNAPSHOT) as connection:
             yield from layer_rows(connection, self._uid, layer_id, *prefixes)
 
@@ -215,7 +229,7 @@ class PostgresStaging(branch_rows.RepositoryPart):
     def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            branch_rows.lock_branch(connection, self._scope, branch, Action.RESET)
+            branch_rows.lock_branch(connection, self._scope, branch, Action.RESET)()
             branch_rows.drop_layers(connection, self._uid, branch)
 
     def drop(
@@ -231,13 +245,13 @@ class PostgresStaging(branch_rows.RepositoryPart):
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             action = Action.STAGE if run else Action.RESET
-            head = branch_rows.lock_branch(connection, self._scope, branch, action, fence=fence)
+            head = branch_rows.lock_branch(connection, self._scope, branch, action, fence=fence)()
             _check_content(connection, self._uid, head, expected)
             branch_rows.cut_layers(
                 connection, self._uid, branch, {each.id for each in expected.layers}, cut
             )
             if run:
-                branch_rows.insert_layer(connection, self._uid, branch, run)
+                branch_rows.insert_run(connection, self._uid, branch, run)
 
 
 def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
@@ -246,35 +260,59 @@ def layer_rows(connection: Session, uid: str, layer_id: int, *prefixes: bytes) -
         "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
     ).fetchall():
         raise _gone(layer_id)
-    apart = disjoint_prefixes(prefixes or [b""])
     with connection.cursor(f"rows_{uuid4().hex}", binary=True) as cursor:
         cursor.itersize = _FETCH_ROWS
-        if len(apart) == 1:
-            values = {"layer": layer_id, "first": apart[0], "after": prefix_end(apart[0])}
-            yield from cursor.execute(_ROWS_OF_PREFIX, values)
-        else:
-            afters = [prefix_end(each) or _AFTER_ALL for each in apart]
-            values = {"layer": layer_id, "first": apart, "after": afters}
-            yield from cursor.execute(_ROWS_OF_PREFIXES, values)
+        yield from cursor.execute(_ROWS, _rows_of(layer_id, prefixes))
+
+
+def _rows_of(layer_id: int, prefixes: Sequence[bytes]) -> dict[str, object]:
+    apart = disjoint_prefixes(prefixes or [b""])
+    afters = [prefix_end(each) or _AFTER_ALL for each in apart]
+    return {"layer": layer_id, "first": apart, "after": afters}
 
 
 def _check_content(connection: Session, uid: str, head: CommitId, expected: BranchState) -> None:
     """Verify that a locked branch is unchanged since it was read."""
-    if (head, branch_rows.layers_of(connection, uid, expected.name)) != expected.content:
+    if (head, branch_rows.layers_of(connection, uid, expected.name)()) != expected.content:
         raise RaceLostError(f"branch {expected.name!r} has changed: read it again")
 
 
-def _upsert(connection: Session, layer_id: int, rows: Sequence[Record]) -> None:
-    for start in range(0, len(rows), _PUT_ROWS):
-        keys, values = zip(*rows[start : start + _PUT_ROWS], strict=True)
-        connection.execute(
-            """
-            INSERT INTO sparklake.staged_rows (layer_id, key, value)
-            SELECT %s, key, value FROM unnest(%b::bytea[], %b::bytea[]) AS staged (key, value)
-            ON CONFLICT (layer_id, key) DO UPDATE SET value = excluded.value
-            """,
-            (layer_id, list(keys), list(values)),
-        )
+# An open layer is held open until the transaction ends. A change of guard or fence seals the layers
+# afterwards, so an open layer means that the guard and the fence read here still apply.
+_PUT = f"""
+    WITH held AS (
+        SELECT l.id FROM sparklake.layers l
+        JOIN sparklake.branches b ON b.repository_uid = l.repository_uid AND b.name = l.branch
+        WHERE l.repository_uid = %(uid)s AND l.branch = %(branch)s AND NOT l.sealed
+            AND {branch_rows.PERMITS} AND b.fence = coalesce(%(fence)s::bigint, b.fence)
+        FOR SHARE OF l
+    ), staged AS (
+        INSERT INTO sparklake.staged_rows (layer_id, key, value)
+        SELECT held.id, row.key, row.value
+        FROM held CROSS JOIN unnest(%(keys)b::bytea[], %(values)b::bytea[]) AS row (key, value)
+        ON CONFLICT (layer_id, key) DO UPDATE SET value = excluded.value
+    )
+    SELECT 1 FROM held
+"""  # noqa: S608  (a condition, no values)
+_OPEN_LAYER = f"""
+    INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed)
+    SELECT repository_uid, name, 'rows', false FROM sparklake.branches
+    WHERE repository_uid = %(uid)s AND name = %(branch)s AND {branch_rows.PERMITS}
+        AND fence = coalesce(%(fence)s::bigint, fence)
+    ON CONFLICT DO NOTHING
+"""  # noqa: S608  (a condition, no values)
+
+
+def _put_into_open_layer(
+    connection: Session, values: Mapping[str, object], rows: Sequence[Record]
+) -> Answer[bool]:
+    """Stage rows; answer whether there is an open layer, and guard and fence permit it."""
+    cursors = []
+    for start in range(0, max(len(rows), 1), _PUT_ROWS):
+        part = rows[start : start + _PUT_ROWS]
+        columns = {"keys": [key for key, _ in part], "values": [value for _, value in part]}
+        cursors.append(connection.execute(_PUT, {**values, **columns}))
+    return lambda: all(cursor.rowcount for cursor in cursors)
 
 
 def _gone(layer_id: int) -> RaceLostError:

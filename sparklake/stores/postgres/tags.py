@@ -11,7 +11,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, RepositoryPart
-from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, claim_name, log_operation
+from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, claim_name, log_and_commit
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
@@ -27,8 +27,11 @@ class PostgresTags(RepositoryPart):
     ) -> TagInfo:
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
-            hold_settings(connection, self._scope)
-            claim_name(connection, self._uid, name, "branch")
+            with connection.batch():
+                settings = hold_settings(connection, self._scope)
+                check_claim = claim_name(connection, self._uid, name, "branch")
+            settings()
+            check_claim()
             try:
                 count = connection.execute(
                     "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
@@ -41,7 +44,7 @@ class PostgresTags(RepositoryPart):
                 check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
-            log_operation(connection, self._uid, who, verb, name, new=commit_id)
+            log_and_commit(connection, self._uid, who, verb, name, new=commit_id)
         return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
@@ -62,7 +65,7 @@ class PostgresTags(RepositoryPart):
 
     def delete(self, name: str, who: str) -> None:
         with self._connections.transaction() as connection:
-            hold_settings(connection, self._scope)
+            hold_settings(connection, self._scope)()
             match = connection.execute(
                 "DELETE FROM sparklake.tags WHERE repository_uid = %s AND name = %s"
                 " RETURNING commit_id",
@@ -71,7 +74,7 @@ class PostgresTags(RepositoryPart):
             if match is None:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
-            log_operation(connection, self._uid, who, verb, name, old=match[0])
+            log_and_commit(connection, self._uid, who, verb, name, old=match[0])
 
 
 def all_tags(connection: Session, uid: str) -> Sequence[TagInfo]:

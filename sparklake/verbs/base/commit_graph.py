@@ -9,7 +9,7 @@ from heapq import nlargest
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import RepositoryRefs
+from sparklake.graveler.ports import BranchState, RepositoryRefs
 
 _COMMITS_KEPT = 200_000
 _FIRST_STRETCH = 64
@@ -30,6 +30,11 @@ class CommitGraph:
             raise CorruptFileError(f"the commit {commit_id} is referenced but does not exist")
         self._keep([commit])
         return commit
+
+    def head(self, state: BranchState) -> Commit:
+        if state.head is not None:
+            self._keep([state.head])
+        return self.commit(state.commit_id)
 
     def ancestor(self, commit_id: CommitId) -> Commit:
         """Return a commit, and prefetch its ancestors for a walk."""

@@ -171,7 +171,7 @@ def _base(context: Context, ref: names.Ref) -> ResolvedRef:
             return ResolvedRef(commit)
     branch = context.refs.branches.find(ref.base)
     if branch is not None:
-        return ResolvedRef(context.graph.commit(branch.commit_id), branch, is_name=True)
+        return ResolvedRef(context.graph.head(branch), branch, is_name=True)
     tag = context.refs.tags.find(ref.base)
     if tag is not None:
         return ResolvedRef(context.graph.commit(tag.commit_id), is_name=True)

@@ -230,12 +230,17 @@ def _has_swept(context: Context, sweeps: int) -> bool:
 # --- attempts: the queue of a branch --------------------------------------------------------------
 
 
-def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Retry lost races in the branch's FIFO queue, which bounds starvation."""
+def with_branch_queue(
+    context: Context, branch: str, attempt: Callable[[], T], first: Callable[[], T] | None = None
+) -> T:
+    """Retry lost races in the branch's FIFO queue, which bounds starvation.
+
+    `first` is the first attempt without a queue; it may use what was read before.
+    """
     branches = context.refs.branches
     if not branches.is_turn_held(branch):
         try:
-            return attempt()
+            return (first or attempt)()
         except errors.RaceLostError as error:
             if not _is_race(error):
                 raise

@@ -82,7 +82,7 @@ def status(context: Context, branch: str, against: str | None = None) -> BranchS
     """Return the status of a branch against a ref, by default the default branch."""
     other = against or context.info.default_branch
     state = get_branch(context, branch)
-    head = context.graph.commit(state.commit_id)
+    head = context.graph.head(state)
     target = get_commit(context, other)
     walk = Walk(context.graph)
     ahead, behind = ahead_behind(head.id, target.id, walk.parents, walk.generation)

@@ -91,9 +91,7 @@ class HookGuard:
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> Iterator[None]:
         guard = context.refs.branches.find(context.info.default_branch)
-        declared = guard and self._declared(
-            context, context.tree(context.graph.commit(guard.commit_id))
-        )
+        declared = guard and self._declared(context, context.tree(context.graph.head(guard)))
         if guard is None or not declared:
             yield
             return

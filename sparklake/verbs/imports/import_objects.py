@@ -357,7 +357,7 @@ class _ImportMoves:
             list(runner.collect(check, encode_tasks(shares)))
             self.fence = state.fence
             self._reset()
-        head = context.graph.commit(state.commit_id)
+        head = context.graph.head(state)
         plan = self._plan(context.tree(head))
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
@@ -21,7 +22,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.read import have_equal_records
-from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref, open_branch
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
@@ -92,7 +93,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     raise DirtyBranchError; those staged concurrently count as later.
     """
     message = options.message or options.default_message(source, dest)
-    fence = get_branch(context, dest).fence
+    state = get_branch(context, dest)
     source_ref = _source(context, source, dest)
     metadata = {**(options.metadata or {}), **options.labels(source_ref.commit)}
     signature = sign(context, message, options.committer, metadata)
@@ -100,11 +101,12 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
-    def attempt() -> Commit:
-        state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, source_ref, state, signature, options)
+    def attempt(known: BranchState | None = None) -> Commit:
+        current = replace(known or get_branch(context, dest), fence=state.fence)
+        current.guard.check(dest)
+        return _merge_once(attempts, bases, source_ref, current, signature, options)
 
-    return with_branch_queue(context, dest, attempt)
+    return with_branch_queue(context, dest, attempt, first=partial(attempt, state))
 
 
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
@@ -128,7 +130,7 @@ def _sides(
     bases: BaseTrees, ref: ResolvedRef, state: BranchState, options: MergeOptions
 ) -> MergeSides:
     source = ref.commit
-    dest = bases.context.graph.commit(state.commit_id)
+    dest = bases.context.graph.head(state)
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(bases.context, ref, state.name)

@@ -174,7 +174,7 @@ def _replay(
     def attempt() -> list[Commit]:
         state = open_branch(context, branch, *actions_of(verb))
         check_clean(state, f"{verb} on it")
-        commits = [context.graph.commit(state.commit_id)]
+        commits = [context.graph.head(state)]
         for attempts, step in works:
             commit = _replayed(attempts, step, commits[-1], state.commit_id, options)
             if commit is not None:
@@ -276,7 +276,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
-    head = context.graph.commit(state.commit_id)
+    head = context.graph.head(state)
     # Without a common ancestor, the branch's own commits are undefined.
     merge_base(context, target, head)
     walk = Walk(context.graph)

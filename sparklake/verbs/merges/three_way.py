@@ -187,7 +187,7 @@ def check_staged_changes(
     """Raise DirtyBranchError if a new tree and the staged changes overlap."""
     if not state.layers:
         return
-    head = context.tree(context.graph.commit(state.commit_id))
+    head = context.tree(context.graph.head(state))
     staged = StagedLayers(context)  # Read once: an open layer may grow concurrently.
     before, after = (
         apply_layers(Attempts(context, title, layered=True), tree, staged, state.layers)

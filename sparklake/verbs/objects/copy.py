@@ -124,7 +124,7 @@ def _transfer(
         # The result is valid only for the sealed state: no change at an old path and no object at a
         # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
-        here = ResolvedRef(context.graph.commit(state.commit_id), state, is_name=True)
+        here = ResolvedRef(context.graph.head(state), state, is_name=True)
         work = [_CopyPlans.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")

@@ -81,7 +81,7 @@ def _staged_run(
     context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
     """Write a run of the changes from a branch's head to a commit. Reads differing ranges."""
-    head = context.graph.commit(state.commit_id)
+    head = context.graph.head(state)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
     body = partial(restore_body, context.workspace, path_filter)

@@ -291,7 +291,7 @@ def _scans(context: Context) -> list[Scan]:
     refs = context.refs.snapshot()
     live: dict[RangeId, str] = {}
     for state in refs.branches:
-        tree = context.tree(context.graph.commit(state.commit_id))
+        tree = context.tree(context.graph.head(state))
         live.update((each.id, state.name) for each in tree.ranges)
     scans: list[Scan] = []
     trees: set[MetaRangeId] = set()

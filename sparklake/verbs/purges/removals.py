@@ -59,7 +59,7 @@ def _commit_removal(
         # Later attempts reuse the ranges of the first one, so they keep its fence.
         state = replace(open_branch(context, branch, Action.COMMIT), fence=fence)
         check_clean(state, "purge")
-        head = context.graph.commit(state.commit_id)
+        head = context.graph.head(state)
         plan = staged.plan_sides(context.tree(head), sides)
         outcome = attempts.run(partial(apply_body, context.workspace), plan)
         tree = attempts.finish(plan, outcome, head.meta_range_id)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.counting import recorded_reads
+from benchmarks.counting import counted_trips, recorded_reads
 from sparklake import Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
@@ -24,7 +24,6 @@ from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.tables.version import open_table
 from tests.support.lakes import stage_sizes
-from tests.support.statements import recorded_statements
 
 MARKS = {
     "Iceberg": "metadata/00003-9ba0e9d4.metadata.json",
@@ -218,8 +217,8 @@ def test_the_check_adds_no_statement(lake: Lake, is_dirty: bool) -> None:
             put(repo, "a/b/t/1.parquet", "a/metadata/notes.txt")
         context = repo._context
         open_snapshot(context, "main", b"a/b/t/", kept=True)
-        with recorded_statements() as bare:
+        with counted_trips() as bare:
             open_snapshot(context, "main", b"a/b/t/", kept=True)
-        with recorded_statements() as checked:
+        with counted_trips() as checked:
             assert open_table(context, "main", "a/b/t").other is None
     assert len(bare) == len(checked) > 0
