@@ -154,16 +154,16 @@ def drop_sealed_layers(
     connection: Session, uid: str, branch: str, layer_ids: Sequence[int]
 ) -> Answer[bool]:
     """Remove sealed layers of a branch; answer whether all existed. If not, roll back."""
-    given = sorted(set(layer_ids))
-    if not given:
+    ids = sorted(set(layer_ids))
+    if not ids:
         return lambda: True
-    dropped = connection.execute(
+    deletion = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
         " AND id = ANY(%s::bigint[]) AND sealed",
-        (uid, branch, given),
+        (uid, branch, ids),
     )
-    _drop_rows(connection, given)
-    return lambda: dropped.rowcount == len(given)
+    _drop_rows(connection, ids)
+    return lambda: deletion.rowcount == len(ids)
 
 
 def drop_layers(connection: Session, uid: str, branch: str) -> None:

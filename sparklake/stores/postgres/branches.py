@@ -121,7 +121,7 @@ class PostgresBranches(branch_rows.RepositoryPart):
             check_claim()
             try:
                 with connection.batch():
-                    created = connection.execute(
+                    creation = connection.execute(
                         _CREATE,
                         {
                             "uid": self._uid,
@@ -136,7 +136,7 @@ class PostgresBranches(branch_rows.RepositoryPart):
                     state = locked_state(connection, self._scope, name)
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
-            if not created.rowcount:
+            if not creation.rowcount:
                 commits.check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(
                     f"the branch {name!r} already exists; --exist-ok accepts it"
@@ -158,10 +158,10 @@ class PostgresBranches(branch_rows.RepositoryPart):
     ) -> None:
         with self._connections.transaction() as connection:
             with connection.batch():
-                locked = branch_rows.lock_branch(connection, self._scope, name, Action.DELETE)
+                lock = branch_rows.lock_branch(connection, self._scope, name, Action.DELETE)
                 # A locked branch gets no new layers, and a layer has rows.
                 read = locked_state(connection, self._scope, name)
-            head, state = locked(), read()
+            head, state = lock(), read()
             if if_expired and not state.may_be_pruned:
                 raise RaceLostError(f"branch {name!r} is protected, or has not expired")
             if state.layers and not discard_staged:
@@ -189,27 +189,27 @@ class PostgresBranches(branch_rows.RepositoryPart):
             add_once_record(connection, self._uid, move.once)
             try:
                 with connection.batch():
-                    inserted = self._insert_commits(connection, move)
-                    swapped = self._swap(connection, move)
+                    insertions = self._insert_commits(connection, move)
+                    swap = self._swap(connection, move)
                     is_latest = self._is_latest(connection, move)
                     layers = branch_rows.layers_of(connection, self._uid, move.branch)
-                    taken = self._take_layers(connection, move)
+                    removal = self._take_layers(connection, move)
             except psycopg.errors.ForeignKeyViolation as error:
                 if error.diag.table_name != "branches":
                     raise
                 raise RefNotFoundError(f"there is no commit {move.to!r}") from None
-            if not swapped():
+            if not swap():
                 raise self._missed(connection, move)
             if not is_latest():
                 raise RaceLostError(f"branch {move.branch!r} has moved, and moved back")
             if move.runs is not None and not _runs(layers()) <= move.runs:
                 raise RaceLostError.of_new_run(move.branch)
-            if not taken():
+            if not removal():
                 raise RaceLostError(
                     f"another writer has committed or dropped staged changes of {move.branch!r}"
                 )
             with connection.batch(commit=True):
-                existing = [commit_id for commit_id, is_new in inserted.items() if not is_new()]
+                existing = [commit_id for commit_id, is_new in insertions.items() if not is_new()]
                 if existing:
                     # A commit that was made again after the fence refers to no deleted object.
                     commits.renew_commits(connection, self._uid, existing)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 BEGIN: LiteralString = "BEGIN"
 
 Answer: TypeAlias = Callable[[], T]
-"""Returns or checks the result of sent statements, once their batch has ended."""
+"""Returns or checks the result of sent statements, after the end of their batch."""
 
 _SAY_SECONDS = 5.0
 _PROVEN_SECONDS = 1.0
@@ -71,8 +71,8 @@ class LockTimeout(psycopg.errors.LockNotAvailable):
 class Session(psycopg.Connection[TupleRow]):
     """A connection with reports of long waits for locks, and few round trips.
 
-    The statements that begin a transaction travel with its first statement, if the connection has
-    just answered: nothing is committed by then, but a dead connection could not be replaced.
+    The statements that begin a transaction travel with its first statement, if the connection just
+    answered: nothing is committed by then, but a dead connection could not be replaced.
     """
 
     conninfo = ""
@@ -97,7 +97,7 @@ class Session(psycopg.Connection[TupleRow]):
         self._is_direct = self.server_pid == self.info.backend_pid
 
     def end(self, statement: LiteralString) -> None:
-        """Commit or roll back, unless the transaction has no statements or has ended."""
+        """Commit or roll back, unless the transaction is empty or over."""
         self._bound = None
         if self.info.transaction_status != TransactionStatus.IDLE:
             self.execute(statement)

@@ -56,10 +56,10 @@ def hold_settings(connection: Session, scope: branch_rows.Scope) -> Answer[Repos
 
     def settings() -> RepositorySettings:
         rows = cursor.fetchall()
-        found = settings_of(*rows[0]) if rows else RepositorySettings()
-        if found.read_only and not scope.force:
+        current = settings_of(*rows[0]) if rows else RepositorySettings()
+        if current.read_only and not scope.force:
             raise read_only_error()
-        return found
+        return current
 
     return settings
 

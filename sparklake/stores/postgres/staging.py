@@ -149,11 +149,11 @@ class PostgresStaging(branch_rows.RepositoryPart):
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             with connection.batch(commit=once is None):
-                locked = branch_rows.lock_branch(connection, scope, branch, action, fence=fence)
+                lock = branch_rows.lock_branch(connection, scope, branch, action, fence=fence)
                 if rows:
                     connection.execute(_OPEN_LAYER, values)
                 is_staged = _put_into_open_layer(connection, values, rows)
-            locked()
+            lock()
             if rows and not is_staged():
                 raise RaceLostError(f"nothing was staged: {branch!r} has changed. Try again")
 
@@ -182,11 +182,11 @@ class PostgresStaging(branch_rows.RepositoryPart):
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
         with self._connections.transaction() as connection, connection.batch(commit=True):
-            locked = branch_rows.lock_branch(connection, self._scope, branch, action)
+            lock = branch_rows.lock_branch(connection, self._scope, branch, action)
             actions = [action] if action else []
             branch_rows.seal_layers_if_permitted(connection, self._scope, branch, *actions)
             state = locked_state(connection, self._scope, branch)
-        locked()
+        lock()
         return state()
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:

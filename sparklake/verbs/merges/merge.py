@@ -93,7 +93,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     raise DirtyBranchError; those staged concurrently count as later.
     """
     message = options.message or options.default_message(source, dest)
-    state = get_branch(context, dest)
+    start = get_branch(context, dest)
     source_ref = _source(context, source, dest)
     metadata = {**(options.metadata or {}), **options.labels(source_ref.commit)}
     signature = sign(context, message, options.committer, metadata)
@@ -101,12 +101,12 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
-    def attempt(known: BranchState | None = None) -> Commit:
-        current = replace(known or get_branch(context, dest), fence=state.fence)
+    def attempt(state: BranchState | None = None) -> Commit:
+        current = replace(state or get_branch(context, dest), fence=start.fence)
         current.guard.check(dest)
         return _merge_once(attempts, bases, source_ref, current, signature, options)
 
-    return with_branch_queue(context, dest, attempt, first=partial(attempt, state))
+    return with_branch_queue(context, dest, attempt, first=partial(attempt, start))
 
 
 def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
