@@ -316,17 +316,11 @@ def log_operation(
 
 
 def log_and_commit(
-    connection: Session,
-    uid: str,
-    who: str,
-    verb: str,
-    ref: str,
-    *,
-    old: CommitId | None = None,
-    new: CommitId | None = None,
+    connection: Session, uid: str, who: str, verb: str, ref: str, **heads: CommitId
 ) -> None:
+    """Add the last statement of a transaction, and commit it. `heads` are `old` and `new`."""
     with connection.batch(commit=True):
-        log_operation(connection, uid, who, verb, ref, old=old, new=new)
+        log_operation(connection, uid, who, verb, ref, **heads)
 
 
 _OPERATION = """
