@@ -231,7 +231,6 @@ pub fn open_blocks(
         let begin = out.data.len();
         out.data.extend_from_slice(block.entries);
         for row in 0..block.count() {
-            Entry::parse(block.entry(row)?)?;
             let end = begin + block.place(row + 1);
             out.bounds.push(i32::try_from(end).map_err(|_| Declined)?);
         }
@@ -256,10 +255,10 @@ pub fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, u
     Ok((records, bytes))
 }
 
-/// Calls a function with each data block, which it must reject unless it can parse all entries.
+/// Calls a function with each data block.
 ///
-/// The last record of each must have its id in `last_ids`, and the first and the last record of all
-/// must have the ids of their keys and identities.
+/// Keys must be in order. The last record of each block must have its id in `last_ids`, and the
+/// first and the last record of all must have the ids of their keys and identities.
 pub fn each_block(
     files: &[&[u8]],
     blocks: &[(usize, Place)],
@@ -267,10 +266,16 @@ pub fn each_block(
     mut visit: impl FnMut(&OpenBlock) -> Outcome<()>,
 ) -> Outcome<()> {
     require(blocks.len() == last_ids.len())?;
-    let mut scratch = Vec::new();
+    let (mut scratch, mut reached) = (Vec::new(), Vec::new());
     for (number, ((file, place), last_id)) in blocks.iter().zip(last_ids).enumerate() {
         let file = files.get(*file).ok_or(Declined)?;
         let block = OpenBlock::open(file, *place, &mut scratch)?;
+        let mut previous = (number > 0).then_some(reached.as_slice());
+        for row in 0..block.count() {
+            let key = Entry::parse(block.entry(row)?)?.key;
+            require(previous.is_none_or(|each| each < key))?;
+            previous = Some(key);
+        }
         visit(&block)?;
         let last = Entry::parse(block.entry(block.count() - 1)?)?;
         require(last.id() == last_id)?;
@@ -280,6 +285,7 @@ pub fn each_block(
         if number + 1 == blocks.len() {
             require(last.holds_its_id()?)?;
         }
+        reached = last.key.to_vec();
     }
     Ok(())
 }

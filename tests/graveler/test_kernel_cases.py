@@ -266,6 +266,12 @@ def test_random_cases_are_equal_both_ways() -> None:
 
 
 @needs_kernels
+def test_keys_out_of_order_are_damage() -> None:
+    """In this case a damaged key is below the one before it, and all checksums are right."""
+    assert check("sparklake 5 3222")
+
+
+@needs_kernels
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(-(-CASES // AT_ONCE)))

@@ -63,7 +63,8 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
     """Return the entries of at least one data block.
 
     The last record of each must have the id in `last_ids`. That verifies the identity of the data
-    block, and a checksum verifies its bytes.
+    block, and a checksum verifies its bytes. Keys out of order are damage, too: such sides merge
+    wrongly.
     """
     contents: list[memoryview] = []
     for packed, numbers in parts:
@@ -75,7 +76,7 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
         lasts = records.value_ends[np.cumsum(counts) - 1]
         ids = digests_at(records.data, lasts - RECORD_ID_BYTES)
         wrong = np.flatnonzero((ids != last_ids).any(axis=1))
-        is_sound = not len(wrong) and holds_its_ids(records)
+        is_sound = not len(wrong) and holds_its_ids(records) and records.is_ascending
     except InvalidRowsError:
         raise
     except (CorruptFileError, IndexError, ValueError):
