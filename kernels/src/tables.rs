@@ -214,8 +214,11 @@ impl Leaf {
         require(self.place(0) == 0)?;
         let ids = table.ids(block);
         require(ids.len() == count)?;
+        let mut previous: Option<&[u8]> = None;
         for (row, id) in ids.iter().enumerate() {
-            require(Entry::parse(self.bytes(row)?)?.id() == id)?;
+            let entry = self.entry(row)?;
+            require(entry.id() == id && previous.is_none_or(|key| key < entry.key))?;
+            previous = Some(entry.key);
         }
         for row in [0, count - 1] {
             require(self.entry(row)?.holds_its_id()?)?;

@@ -113,8 +113,12 @@ class EncodedRecords:
 
     @property
     def is_ascending(self) -> bool:
+        return not len(self.unordered())
+
+    def unordered(self) -> Positions:
+        """Return the rows whose key is not below the next one."""
         keys = self.key_array()
-        return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+        return np.flatnonzero(~np.asarray(pc.less(keys[:-1], keys[1:])))
 
     def slice(self, start: int, stop: int) -> EncodedRecords:
         shape = self._shape and self._shape.at(slice(start, stop))

@@ -63,8 +63,8 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
     """Return the entries of at least one data block.
 
     The last record of each must have the id in `last_ids`. That verifies the identity of the data
-    block, and a checksum verifies its bytes. Keys out of order are damage, too: such sides merge
-    wrongly.
+    block, and a checksum verifies its bytes. Keys out of order in a file are damage, too: such
+    sides merge wrongly.
     """
     contents: list[memoryview] = []
     for packed, numbers in parts:
@@ -76,7 +76,10 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
         lasts = records.value_ends[np.cumsum(counts) - 1]
         ids = digests_at(records.data, lasts - RECORD_ID_BYTES)
         wrong = np.flatnonzero((ids != last_ids).any(axis=1))
-        is_sound = not len(wrong) and holds_its_ids(records) and records.is_ascending
+        is_sound = not len(wrong) and holds_its_ids(records)
+        if is_sound:
+            wrong = _unordered_blocks(records, parts, counts)
+            is_sound = not len(wrong)
     except InvalidRowsError:
         raise
     except (CorruptFileError, IndexError, ValueError):
@@ -85,3 +88,13 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
         owners = [packed for packed, numbers in parts for _ in numbers]
         raise owners[int(wrong[0]) if len(wrong) else 0].damage()
     return records.entries
+
+
+def _unordered_blocks(
+    records: EncodedRecords, parts: Sequence[tuple[PackedBlocks, Sequence[int]]], counts: Positions
+) -> Positions:
+    """Return the data blocks after which, or in which, keys of one file are out of order."""
+    ends = np.cumsum(counts)
+    file_ends = ends[np.cumsum([len(numbers) for _, numbers in parts]) - 1] - 1
+    rows = np.setdiff1d(records.unordered(), file_ends)
+    return np.searchsorted(ends, rows, "right")
