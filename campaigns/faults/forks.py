@@ -39,7 +39,6 @@ FILE_SYSTEM = ("link", "fsync", "open")
 OBJECT_STORE = (
     "get",
     "get_many",
-    "paths",
     "get_to_file",
     "put_if_absent",
     "put_many_if_absent",
@@ -204,7 +203,7 @@ def _count_steps(order: Order, fault: Fault, shared: mmap.mmap) -> Callable[[], 
                 fault(order)
 
     owners: list[tuple[Any, tuple[str, ...]]] = [
-        (LocalStore, OBJECT_STORE),
+        (LocalStore, (*OBJECT_STORE, "paths")),
         (os, FILE_SYSTEM),
         (psycopg.Connection, STATEMENTS),
     ]

@@ -26,7 +26,9 @@ def damaged(scene: Scene) -> None:
     store = scene.repository._context.store
     _lose_object(scene, "own/1")
     _change_object(scene, "own/3")
-    _lose_object(scene, "imported/1")
+    # Azure's checksum of an imported object is an ETag, which no other object has.
+    if len(scene.repository.stat(scene.label, "imported/1").checksum) == 32:
+        _lose_object(scene, "imported/1")
     for each in tables:
         store.delete(tree_file_key(each))
     refs = cast("PostgresRefs", scene.repository._context.refs)
