@@ -78,6 +78,12 @@ def alter_iceberg(scene: Scene) -> None:
         store.put_if_absent(f"{folder}v2.metadata.json", json.dumps(document).encode())
 
 
+def iceberg_properties(scene: Scene) -> dict[str, str]:
+    document = json.loads(scene.branch.open("iceberg/metadata/v2.metadata.json").read())
+    properties: dict[str, str] = document["properties"]
+    return properties
+
+
 def begin_write(scene: Scene) -> None:
     scene.create_branch({})
     context = scene.repository._context
@@ -136,6 +142,6 @@ OBJECT_CASES = {
     ),
     "write": VerbCase(clean, write_table),
     "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
-    "edit_iceberg": VerbCase(clean, alter_iceberg, repeats=False),
+    "edit_iceberg": VerbCase(clean, alter_iceberg, repeats=False, found=iceberg_properties),
     "abandon_write": VerbCase(begin_write, abandon, done=(WriteFinishedError,), found=write_states),
 }
