@@ -20,7 +20,7 @@ import pyarrow as pa
 import sparklake
 from benchmarks import data
 from benchmarks.counting import counted_trips
-from benchmarks.report import output_file
+from benchmarks.report import machine, output_file
 
 RESULT = Path(__file__).parent / "results" / "small-verbs.md"
 COLUMNS = ("objects", "verb", "round trips", "ms, best", "ms, median")
@@ -61,7 +61,8 @@ def main() -> None:
             costs += measured(Path(folder), objects, args.reps)
     head = line(*COLUMNS), line("---:", ":---", *["---:"] * 3)
     table = "\n".join([*head, *(each.row for each in costs)]) + "\n"
-    args.table.write_text(f"# Small verbs\n\n{__doc__.partition('.')[2].strip()}\n\n{table}")
+    notes = __doc__.partition("\n\n")[2].strip()
+    args.table.write_text(f"# Small verbs\n\n{machine()}\n\n{notes}\n\n{table}")
     print(table)
 
 
