@@ -20,7 +20,7 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 
 _STATUS, _SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE, _FILE = 0, 1, 3, 4, 2
 _ROWS, _FIRST_ROW = 103, 142
-_PARTITIONS, _LIST_FIRST_ROW = 507, 520
+_PARTITIONS, _LIST_CONTENT, _LIST_FIRST_ROW = 507, 517, 520
 
 _ENTRY_FIELDS = {1: (_SNAPSHOT,), 2: (_SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE)}
 _LIST_FIELDS = {1: (500, 501, 502, 503), 2: (*range(500, 507), *range(512, 518)), 3: (520,)}
@@ -142,10 +142,15 @@ def rewritable(version: int, manifest: ManifestFile) -> ManifestFile:
             f"version {version}"
         )
     names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
-    if version > 2 and manifest.listed.get(517) == 0 and _FIRST_ROW not in names:
+    if version > 2 and manifest.listed.get(_LIST_CONTENT) == 0 and _FIRST_ROW not in names:
         avro = manifest.avro.with_optional_long("first_row_id", _FIRST_ROW, _FILE)
         return replace(manifest, avro=avro)
     return manifest
+
+
+def has_deletes(listed: ById) -> bool:
+    """Return whether a manifest in a list has delete files instead of data files."""
+    return bool(listed.get(_LIST_CONTENT))
 
 
 @dataclass(frozen=True, slots=True)

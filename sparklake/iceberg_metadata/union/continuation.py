@@ -17,6 +17,7 @@ from sparklake.iceberg_metadata.entries import (
     FileKey,
     ManifestFile,
     ManifestList,
+    has_deletes,
     rewritable,
 )
 from sparklake.iceberg_metadata.file_names import (
@@ -80,9 +81,8 @@ class Continuation:
 
     def __post_init__(self) -> None:
         self.version = int(self.document["format-version"])
-        current = self.dest.lineage[-1] if self.dest.lineage else None
-        self._current = current
-        self._list = self.dest.list_of(current)
+        self._current = self.dest.current
+        self._list = self.dest.manifest_list
         self._listed = dict(self._list.entries) if self._list else {}
         self._new: dict[str, ManifestFile] = {}
         self._bodies: dict[str, bytes] = {}
@@ -173,7 +173,7 @@ class Continuation:
         missing = {**step.removed}
         result = []
         for path, listed in self._listed.items():
-            place = listed.get(517, 0) != 0, listed[502]
+            place = has_deletes(listed), listed[502]
             if path in step.unchanged or place not in places:
                 result.append(listed)
                 continue
@@ -222,7 +222,7 @@ class Continuation:
         """Assign row ids to the data manifests that have none."""
         result, rows = dict(listed), 0
         for path, each in listed.items():
-            if each.get(517, 0) == 0 and each.get(520) is None:
+            if not has_deletes(each) and each.get(520) is None:
                 result[path] = {**each, 520: self._next_row + rows}
                 rows += each[512] + each[513]
                 if path in self._new:

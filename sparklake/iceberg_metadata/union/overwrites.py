@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparklake.iceberg_metadata.entries import Entry
+from sparklake.iceberg_metadata.entries import Entry, has_deletes
 from sparklake.iceberg_metadata.manifests import Content
 from sparklake.iceberg_metadata.union.snapshots import IcebergCommit, Table
 from sparklake.unions.conflicts import UnmergeableTableError
@@ -81,7 +81,7 @@ def _left(commit: IcebergCommit, side: Table) -> set[tuple[object, ...]]:
     for each in listed.entries.values() if listed else ():
         if remaining >= partitions:
             break
-        if each.get(517, 0) == 0:
+        if not has_deletes(each):
             live = (entry for entry in side.manifest(each).live if entry.key not in commit.added)
             remaining.update(map(_partition, live))
     return remaining & partitions

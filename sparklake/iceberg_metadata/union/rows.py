@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata.documents import Document, Place
-from sparklake.iceberg_metadata.entries import EXISTING, Entry, FileKey, ManifestFile, rewritable
+from sparklake.iceberg_metadata.entries import (
+    EXISTING,
+    Entry,
+    FileKey,
+    ManifestFile,
+    has_deletes,
+    rewritable,
+)
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
 from sparklake.iceberg_metadata.manifests import Content
 from sparklake.iceberg_metadata.union.continuation import Continuation, IcebergSignature, Step
@@ -110,11 +117,10 @@ def _changed_files(
 def _find_files(table: Table, paths: Iterable[str]) -> DataFiles:
     """Look up live data files. Deletes may refer to others that were removed."""
     missing, files = {*paths}, dict[str, Entry]()
-    listed = table.list_of(table.lineage[-1] if table.lineage else None)
-    for each in listed.entries.values() if listed else ():
+    for each in table.listed:
         if not missing:
             break
-        if each.get(517, 0) == 0:
+        if not has_deletes(each):
             live = table.manifest(each).live
             files.update((entry.file.path, entry) for entry in live if entry.file.path in missing)
             missing -= files.keys()
@@ -144,7 +150,7 @@ class RowTables:
     def of(tables: Sequence[Table], apart: CommitsApart) -> RowTables:
         base, source, dest = tables
         for each in tables:
-            check_equality(each.document, each.list_of(each.lineage[-1] if each.lineage else None))
+            check_equality(each)
         settings = settled(base.document, source.document, dest.document, apart.source, apart.dest)
         fresh = commits_but(apart.source, origins(apart.base))
         merged = tuple(origin for each in fresh for origin in (each.origin, *each.merged))
@@ -163,13 +169,11 @@ class RowTables:
         groups = defaultdict[str, list[Entry]](list)
         for each in entries:
             groups[each.manifest].append(each)
-        current = table.lineage[-1] if table.lineage else None
-        if not groups or current is None:
+        current, listed = table.current, table.manifest_list
+        if not groups or current is None or listed is None:
             document |= {"snapshots": [], "current-snapshot-id": -1, "refs": {}}
             return document, files
-        listed = table.list_of(current)
-        assert listed is not None
-        deletes = [each for each in listed.entries.values() if each.get(517, 0) != 0]
+        deletes = [each for each in table.listed if has_deletes(each)]
         self._check_specs(
             table,
             {each[502] for each in deletes}
@@ -216,9 +220,7 @@ class RowTables:
     def deletes(self, at: int) -> set[str]:
         """Return the paths of a side's delete files."""
         table = self.tables[at]
-        listed = table.list_of(table.lineage[-1] if table.lineage else None)
-        every = listed.entries.values() if listed else ()
-        manifests = (table.manifest(each) for each in every if each.get(517, 0) != 0)
+        manifests = (table.manifest(each) for each in table.listed if has_deletes(each))
         return {entry.file.path for each in manifests for entry in each.live}
 
     def continued(self, before: Table, after: Table, signature: IcebergSignature) -> MergedTable:
@@ -227,10 +229,8 @@ class RowTables:
         `before` and `after` are a partial table of dest, and the same one with the merged rows.
         """
         dest, source = self.tables[_DEST], self.tables[_SOURCE]
-        listed = before.list_of(before.lineage[-1]) if before.lineage else None
-        data = [each for each in (listed.entries.values() if listed else ()) if not each.get(517)]
         if self.settings["format-version"] > 2 and any(
-            each.get(_FIRST_ROW) is None for each in data
+            each.get(_FIRST_ROW) is None for each in before.listed if not has_deletes(each)
         ):
             # Iceberg's MERGE would give them ids that dest may give to other rows.
             raise UnmergeableTableError(
@@ -249,13 +249,13 @@ class RowTables:
                 raise CorruptFileError(f"the manifest {each.manifest} was not read")
             step.added.append((manifest, each))
         result = Continuation(dest, self.settings, signature)
-        result.append(step, source.list_of(source.lineage[-1] if source.lineage else None))
+        result.append(step, source.manifest_list)
         result.finished()
         return MergedTable(result.files, frozenset(added), frozenset(removed))
 
 
 def _commits_to(before: Table, after: Table) -> Sequence[IcebergCommit]:
-    start = before.lineage[-1]["snapshot-id"] if before.lineage else None
+    start = before.current["snapshot-id"] if before.current else None
     if start is not None and start not in {each["snapshot-id"] for each in after.lineage}:
         raise UnmergeableTableError("Iceberg replaced the history of the table with merged rows")
     return after.commits(start)

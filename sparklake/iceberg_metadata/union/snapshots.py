@@ -10,7 +10,13 @@ from typing import Any
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata.avro import ById
 from sparklake.iceberg_metadata.documents import Document
-from sparklake.iceberg_metadata.entries import Entry, FileKey, ManifestFile, ManifestList
+from sparklake.iceberg_metadata.entries import (
+    Entry,
+    FileKey,
+    ManifestFile,
+    ManifestList,
+    has_deletes,
+)
 from sparklake.iceberg_metadata.live import read_position_deletes
 from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.iceberg_metadata.puffin import unframed
@@ -94,6 +100,21 @@ class Table:
         if not result and number not in (None, -1):
             raise CorruptFileError(f"its metadata has no snapshot {number}")
         return result[::-1]
+
+    @property
+    def current(self) -> Mapping[str, Any] | None:
+        """The current snapshot."""
+        return self.lineage[-1] if self.lineage else None
+
+    @cached_property
+    def manifest_list(self) -> ManifestList | None:
+        """The manifest list of the current snapshot."""
+        return self.list_of(self.current)
+
+    @property
+    def listed(self) -> Iterable[ById]:
+        """The entries of `manifest_list`."""
+        return self.manifest_list.entries.values() if self.manifest_list else ()
 
     @property
     def is_complete(self) -> bool:
@@ -200,15 +221,11 @@ def _target(file: TableFile) -> str:
     return file.target
 
 
-def check_equality(document: Document, current: ManifestList | None) -> None:
+def check_equality(table: Table) -> None:
     """Reject tables with equality deletes, or without a record of having none."""
-    if current is None or all(each.get(517, 0) == 0 for each in current.entries.values()):
+    if table.current is None or not any(map(has_deletes, table.listed)):
         return
-    number = document.get("current-snapshot-id")
-    summaries = (
-        each.get("summary") or {} for each in document["snapshots"] if each["snapshot-id"] == number
-    )
-    if next(summaries, {}).get("total-equality-deletes") != "0":
+    if (table.current.get("summary") or {}).get("total-equality-deletes") != "0":
         raise UnmergeableTableError(
             "it has equality deletes, or does not record in its snapshot that it has none. Compact "
             "it with rewrite_data_files first"

@@ -116,7 +116,7 @@ class FileStates:
         if not is_plain_delete(entry) or key not in self.last or key not in self.last[key].removed:
             return False
         rows, theirs = source.deleted_rows(entry), deleted_rows(source, commit.added)
-        lost = [restored_rows(self.dest, each.added, each.removed) for each in self.commits]
+        lost = [row_changes(self.dest, each.added, each.removed)[1] for each in self.commits]
         return all(
             np.isin(some, theirs.get(path, positions())).all()
             and not any(np.isin(some, each.get(path, positions())).any() for each in lost)
@@ -148,11 +148,10 @@ class FileStates:
             {key: each for key, each in some.items() if is_plain_delete(each)}
             for some in (added, removed)
         ]
-        more = restored_rows(source, *reversed(plain))
+        more, restored = row_changes(source, *plain)
         self.check_deletes(
             {path: rows for path, rows in more.items() if FileKey(path) not in added}
         )
-        restored = restored_rows(source, *plain)
         late = [path for path, _ in self._overlaps(restored)]
         late += [
             path
@@ -189,17 +188,24 @@ def is_plain_delete(entry: Entry) -> bool:
 
 def changed_rows(table: Table, commit: IcebergCommit) -> Mapping[str, Positions]:
     """Return the rows that a commit deleted or restored by delete files, by data file."""
-    rows = dict(restored_rows(table, commit.added, commit.removed))
-    _join(rows, restored_rows(table, commit.removed, commit.added))
+    more, restored = row_changes(table, commit.added, commit.removed)
+    rows = dict(more)
+    _join(rows, restored)
     return rows
 
 
-def restored_rows(
+def row_changes(
     table: Table, added: Mapping[FileKey, Entry], removed: Mapping[FileKey, Entry]
+) -> tuple[Mapping[str, Positions], Mapping[str, Positions]]:
+    """Return the rows only in added and only in removed delete files, by data file."""
+    after, before = (deleted_rows(table, each) for each in (added, removed))
+    return _rows_but(after, before), _rows_but(before, after)
+
+
+def _rows_but(
+    rows: Mapping[str, Positions], others: Mapping[str, Positions]
 ) -> Mapping[str, Positions]:
-    """Return the rows in removed delete files but not in added ones, by data file."""
-    before, after = (deleted_rows(table, each) for each in (removed, added))
-    return {path: np.setdiff1d(rows, after.get(path, positions())) for path, rows in before.items()}
+    return {path: np.setdiff1d(some, others.get(path, positions())) for path, some in rows.items()}
 
 
 def deleted_rows(table: Table, entries: Mapping[FileKey, Entry]) -> Mapping[str, Positions]:

@@ -74,7 +74,7 @@ def united(
         UnmergeableTableError: The changes of both sides do not fit.
     """
     for side in (source, dest):
-        check_equality(side.document, side.list_of(side.lineage[-1] if side.lineage else None))
+        check_equality(side)
     undone = commits_but(apart.base, origins(apart.source))
     done = commits_but(apart.source, origins(apart.base))
     if undone and done:
@@ -184,8 +184,7 @@ class _Replay:
         plain = {key: each for key, each in added.items() if key not in changes.replaced}
         step = Step(summary, unchanged=unchanged, restored=restored, removed=changes.removed)
         step.added = [(self._manifest(each), each) for each in (*plain.values(), *vectors)]
-        last = self.source.lineage[-1] if self.source.lineage else None
-        self.result.append(step, self.source.list_of(last))
+        self.result.append(step, self.source.manifest_list)
         states.take(plain, changes.removed)
         states.take({each.key: each for each in vectors}, {})
         states.ours.update(added, removed)
@@ -298,8 +297,7 @@ def _undoing(
     operation = "overwrite" if adds and removes else "append" if adds else "delete"
     summary = {"operation": operation, ORIGIN: undo_origin(ids), UNDONE: ",".join(ids)}
     replay = _Replay(base, dest, states, Continuation(dest, document, signature))
-    listed = source.list_of(source.lineage[-1] if source.lineage else None)
-    unchanged = frozenset(listed.entries if listed else ())
+    unchanged = frozenset(source.manifest_list.entries if source.manifest_list else ())
     replay.apply(removed, added, summary, unchanged, restored=True)
     replay.result.finished()
     return UnitedTable(replay.result.files, replay.needed)
