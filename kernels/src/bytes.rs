@@ -167,21 +167,6 @@ impl NewItems {
         self.data.extend_from_slice(item);
         self.end()
     }
-
-    /// Appends consecutive items of another column.
-    #[inline]
-    pub fn push_run(&mut self, items: &Items, first: usize, stop: usize) -> Outcome<()> {
-        if first == stop {
-            return Ok(());
-        }
-        let begin = self.data.len() as i64 - i64::from(items.bounds[first]);
-        i32::try_from(begin + i64::from(items.bounds[stop])).map_err(|_| Declined)?;
-        self.bounds.extend(
-            items.bounds[first + 1..=stop].iter().map(|end| (i64::from(*end) + begin) as i32),
-        );
-        self.data.extend_from_slice(items.run(first, stop));
-        Ok(())
-    }
 }
 
 /// Keys in place in `data`, each with a start and a length.
