@@ -24,7 +24,7 @@ from sparklake.graveler.algebra.changes import (
     SideRows,
 )
 from sparklake.graveler.algebra.compare import two_way
-from sparklake.graveler.algebra.three_way_merge import CONFLICTS_AT_ONCE, Decide
+from sparklake.graveler.algebra.three_way_merge import Decide, decisions
 from sparklake.graveler.blocks.block import EMPTY, block_of_encoded, block_of_records
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.buffers import Positions
@@ -132,11 +132,8 @@ def _conflict(key: bytes, base: bytes | None, source: bytes | None, dest: bytes 
 
 def _decided(decide: Decide, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:
     """Return the action for each conflict, and replacement entries."""
-    decided: list[bytes | None] = []
-    for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
-        decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
     kinds, records = bytearray(), []
-    for conflict, stored in zip(conflicts, decided, strict=True):
+    for conflict, stored in zip(conflicts, decisions(decide, conflicts), strict=True):
         if stored == conflict.dest:
             kinds.append(_KEEP)
         elif stored is None:

@@ -108,15 +108,21 @@ class _UndecidedBlocks:
     def settled(self, decide: Decide, observe_edit: EditObserver) -> Iterator[Block]:
         """Resolve the conflicts, and yield the non-empty merged blocks."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
-        decided: list[bytes | None] = []
-        for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
-            decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+        decided = decisions(decide, conflicts)
         at = 0
         for each in self.blocks:
             block = each.settled(decided[at : at + len(each.conflicts)], observe_edit)
             at += len(each.conflicts)
             if len(block):
                 yield block
+
+
+def decisions(decide: Decide, conflicts: Sequence[Conflict]) -> list[bytes | None]:
+    """Return the value of each conflict, decided in parts."""
+    values: list[bytes | None] = []
+    for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
+        values += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+    return values
 
 
 def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _MergedBlock:
