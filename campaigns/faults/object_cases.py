@@ -79,8 +79,9 @@ def alter_iceberg(scene: Scene) -> None:
 
 
 def iceberg_properties(scene: Scene) -> dict[str, str]:
-    document = json.loads(scene.branch.open("iceberg/metadata/v2.metadata.json").read())
-    properties: dict[str, str] = document["properties"]
+    paths = [each.path for each in scene.repository.objects(scene.label, "iceberg/metadata/")]
+    newest = max(each for each in paths if each.endswith(".metadata.json"))
+    properties: dict[str, str] = json.loads(scene.branch.open(newest).read())["properties"]
     return properties
 
 
