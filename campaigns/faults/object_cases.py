@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from campaigns.faults.scenes import Scene, VerbCase
 from campaigns.faults.table_writes import edit_delta, edit_iceberg, write
@@ -78,11 +79,11 @@ def alter_iceberg(scene: Scene) -> None:
         store.put_if_absent(f"{folder}v2.metadata.json", json.dumps(document).encode())
 
 
-def iceberg_properties(scene: Scene) -> dict[str, str]:
+def iceberg_properties(scene: Scene) -> Any:
     paths = [each.path for each in scene.repository.objects(scene.label, "iceberg/metadata/")]
     newest = max(each for each in paths if each.endswith(".metadata.json"))
-    properties: dict[str, str] = json.loads(scene.branch.open(newest).read())["properties"]
-    return properties
+    document: dict[str, Any] = json.loads(scene.branch.open(newest).read())
+    return document.get("properties", {})
 
 
 def begin_write(scene: Scene) -> None:
