@@ -153,6 +153,20 @@ def test_a_create_that_arrives_late_replaces_nothing(line: Line) -> None:
     assert store.get(key) == b"other"
 
 
+@pytest.mark.system
+def test_a_replacement_that_arrives_late_changes_nothing(line: Line) -> None:
+    """Such as of the manifest of a refs dump: the older one would restore older refs."""
+    store, key = line.store, "_lakefs/refs_manifest.json"
+    line.proxy.aim(None)
+    store.replace(key, b"first")
+    line.proxy.aim(LATE, first=2)  # The first request is a lookup.
+    store.replace(key, b"second")
+    assert store.get(key) == b"second", "it was tried again in time"
+    store.replace(key, b"third")
+    line.proxy.release()
+    assert store.get(key) == b"third"
+
+
 @pytest.mark.exhaustive
 def test_nothing_is_lost_in_500_faults(line: Line, tmp_path: Path) -> None:
     assert bear(line, tmp_path, 500).total() >= 500

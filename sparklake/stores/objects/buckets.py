@@ -11,6 +11,7 @@ from typing import TypeVar
 from sparklake.errors import (
     InvalidUriError,
     MissingFileError,
+    StoreError,
     StorePermissionError,
     StoreUnreachableError,
 )
@@ -22,6 +23,9 @@ from sparklake.stores.objects.prefetch import overlapped
 _T = TypeVar("_T")
 
 PUT_THREADS = 16
+
+# Each failure is another writer's success.
+_REPLACEMENTS = 16
 
 Entry = StoredObject | StoredFolder
 
@@ -55,6 +59,19 @@ class BucketStore(ObjectStore):
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         return self._put_all(bodies, self.put_if_absent)
+
+    def replace(self, key: str, body: bytes) -> None:
+        """Replace the current version: late attempts of earlier calls change nothing."""
+        if not any(self._swap(key, body) for _ in range(_REPLACEMENTS)):
+            raise StoreError(
+                f"{self._address(key)} was not written: it changed at each of {_REPLACEMENTS} "
+                "attempts. If no other process writes it, the store ignores ETags (If-Match): use "
+                "another one"
+            )
+
+    @abstractmethod
+    def _swap(self, key: str, body: bytes) -> bool:
+        """Look an object up and replace this version; return False if it changed meanwhile."""
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         check_prefix(prefix)

@@ -167,8 +167,13 @@ class RemoteStore(BucketStore):
         """Write an object unless it exists; True after a lost response if it has this content."""
         return self._create(key, body)
 
-    def replace(self, key: str, body: bytes) -> None:
-        self._replace(key, body)
+    def _swap(self, key: str, body: bytes) -> bool:
+        try:
+            head = self._call(key, lambda path: obstore.head(self._client(), path))
+        except MissingFileError:
+            return self._create(key, body)
+        version = {name: head[name] for name in ("e_tag", "version") if head[name] is not None}
+        return self._create(key, body, version)
 
     def upload(self, key: str, path: Path, content_type: str) -> None:
         """Write a local file, replacing an object."""
@@ -291,17 +296,18 @@ class RemoteStore(BucketStore):
         options |= _attributes(content_type)
         self._call(key, lambda place: obstore.put(client, place, parts(), **options))
 
-    def _create(self, key: str, body: bytes | mmap.mmap) -> bool:
+    def _create(self, key: str, body: bytes | mmap.mmap, mode: Any = "create") -> bool:
+        """Write an object if its version is that of the mode; return whether it was."""
         self._check_new(key)
         client, in_doubt = self._client(len(body)), False
 
         def create(path: str) -> bool:
             nonlocal in_doubt
             # A server may also reset the connection instead of reading a body that it rejects.
-            if in_doubt and self.find(key) is not None:
+            if in_doubt and mode == "create" and self.find(key) is not None:
                 return self._holds(key, body)
             try:
-                obstore.put(client, path, body, mode="create", use_multipart=False)
+                obstore.put(client, path, body, mode=mode, use_multipart=False)
             except (AlreadyExistsError, PreconditionError) as error:
                 if _status(error) == 409 and _TAKEN not in str(error):
                     raise _ConflictError from error

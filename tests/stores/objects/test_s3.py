@@ -315,6 +315,28 @@ def test_a_lost_answer_of_a_create_is_decided_by_the_content(
             assert server.asked == ["PUT", "PUT", "GET"]
 
 
+@pytest.mark.parametrize("change", ["put_object", "delete_object"])
+def test_a_replacement_wins_over_a_change_since_its_lookup(
+    store: S3Store, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    find, changes = S3Store.find, iter([change])
+    client, target = aws_client("s3", s3_env), {"Bucket": store.bucket, "Key": store.root + "x"}
+
+    def find_before_a_change(store: S3Store, key: str) -> object:
+        item = find(store, key)
+        for each in changes:
+            getattr(client, each)(**target)
+        return item
+
+    store.replace("x", b"first")
+    monkeypatch.setattr(S3Store, "find", find_before_a_change)
+    store.replace("x", b"ours")
+    assert store.get("x") == b"ours"
+    monkeypatch.setattr(S3Store, "_swap", lambda *_: False)
+    with pytest.raises(StoreError, match="16 attempts"):
+        store.replace("x", b"ours")
+
+
 def test_an_object_that_breaks_off_is_read_again(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:

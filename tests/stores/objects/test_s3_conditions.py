@@ -17,7 +17,8 @@ def old_client(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     client: Any = boto3.session.Session().client("s3")
     for name in ("PutObject", "CompleteMultipartUpload"):
         members = client.meta.service_model.operation_model(name).input_shape.members
-        monkeypatch.delitem(members, "IfNoneMatch", raising=False)
+        for condition in ("IfNoneMatch", "IfMatch"):
+            monkeypatch.delitem(members, condition, raising=False)
     return client
 
 
@@ -33,7 +34,10 @@ def test_an_old_client_puts_only_what_is_absent(old_client: Any, bucket: str) ->
     with pytest.raises(ClientError, match="PreconditionFailed"):
         old_client.put_object(**target, Body=b"second", IfNoneMatch="*")
     assert old_client.get_object(**target)["Body"].read() == b"first"
+    first = old_client.head_object(**target)["ETag"]
     old_client.put_object(**target, Body=b"third")
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        old_client.put_object(**target, Body=b"fourth", IfMatch=first)
     assert old_client.get_object(**target)["Body"].read() == b"third"
 
 

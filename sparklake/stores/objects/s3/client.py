@@ -246,8 +246,8 @@ def _refusal(error: ClientError, address: str) -> StoreError:
         )
     if code in _NOT_IMPLEMENTED:
         return StoreError(
-            f"The store of {address} has no conditional put (If-None-Match), so two writers "
-            "could overwrite each other: use a store with conditional puts, such as AWS or "
+            f"The store of {address} has no conditional put (If-None-Match, If-Match), so two "
+            "writers could overwrite each other: use a store with conditional puts, such as AWS or "
             "MinIO."
         )
     return StoreError(
@@ -256,18 +256,18 @@ def _refusal(error: ClientError, address: str) -> StoreError:
 
 
 # A runtime's botocore may be older than conditional writes and checks of reads: 1.34
-# refuses the parameter IfNoneMatch, and compares no checksum by default. These handlers
+# refuses these parameters, and compares no checksum by default. These handlers
 # do nothing in newer releases.
 _OPERATIONS = ("PutObject", "CompleteMultipartUpload")
-_PARAMETER = "IfNoneMatch"
-_KEPT = "sparklake_if_none_match"
+_CONDITIONS = {"IfNoneMatch": "If-None-Match", "IfMatch": "If-Match"}
+_KEPT = "sparklake_conditions"
 
 
 def send_conditions(client: Any) -> None:
-    """Make a client support IfNoneMatch in its writes."""
+    """Make a client support conditions in its writes."""
     for name in _OPERATIONS:
         model = client.meta.service_model.operation_model(name)
-        if _PARAMETER not in model.input_shape.members:
+        if not model.input_shape.members.keys() >= _CONDITIONS.keys():
             client.meta.events.register(f"before-parameter-build.s3.{name}", _keep)
             client.meta.events.register(f"before-call.s3.{name}", _send)
 
@@ -283,10 +283,9 @@ def _verify(params: dict[str, Any], **_: object) -> None:
 
 
 def _keep(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    if _PARAMETER in params:
-        context[_KEPT] = params.pop(_PARAMETER)
+    names = _CONDITIONS.keys() & params.keys()
+    context[_KEPT] = {_CONDITIONS[name]: params.pop(name) for name in names}
 
 
 def _send(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    if _KEPT in context:
-        params["headers"]["If-None-Match"] = context[_KEPT]
+    params["headers"].update(context[_KEPT])

@@ -48,7 +48,8 @@ _READ_ATTEMPTS = 3
 _UPLOAD = "?uploadId="
 
 _BEYOND_THE_END = {"InvalidRange", "416"}
-_PRESENT = {"PreconditionFailed", "412"}
+# AWS answers "NoSuchKey" if the object to replace was deleted.
+_CHANGED = {"PreconditionFailed", "412", "NoSuchKey"}
 # Another conditional write of the key was in progress: AWS asks to repeat the whole write.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -96,10 +97,16 @@ class S3Store(BucketStore):
         """Write an object unless it exists; True after a lost response if it has this content."""
         return self._put(key, BytesIO(body), len(body))
 
-    def replace(self, key: str, body: bytes) -> None:
-        target = self._target(key)
+    def _swap(self, key: str, body: bytes) -> bool:
+        item = self.find(key)
+        if item is None:
+            return self.put_if_absent(key, body)
+        target = {**self._target(key), "IfMatch": f'"{item.checksum}"'}
+        stream, size = BytesIO(body), len(body)
         with s3_errors(self._address(key)):
-            s3_client().put_object(**target, Body=body)
+            return _wins(
+                lambda: _put_whole(target, stream, size), lambda: self._holds(key, stream, size)
+            )
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
@@ -189,6 +196,7 @@ class S3Store(BucketStore):
     def _put(self, key: str, stream: BinaryIO, size: int, watch: Watch | None = None) -> bool:
         target = self._target(key)
         if size <= MULTIPART_BYTES:
+            target["IfNoneMatch"] = "*"
             write: _Write = _put_whole
         elif self.find(key) is None:
             write = partial(_put_parts, watch=watch)
@@ -255,7 +263,7 @@ def _has_own_key(head: Mapping[str, Any]) -> bool:
 
 
 def _wins(write: Callable[[], None], holds: Callable[[], bool]) -> bool:
-    """Run a conditional write; return False if the object already exists.
+    """Run a conditional write; return False if the condition is not met.
 
     After a repeated request, `holds` decides whether its first attempt wrote the object.
     """
@@ -266,7 +274,7 @@ def _wins(write: Callable[[], None], holds: Callable[[], bool]) -> bool:
         except ClientError as error:
             code = error_code(error)
             in_doubt |= error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
-            if code in _PRESENT:
+            if code in _CHANGED:
                 return in_doubt and holds()
             if code not in _CONFLICT or pause is None:
                 raise
@@ -278,7 +286,7 @@ def _wins(write: Callable[[], None], holds: Callable[[], bool]) -> bool:
 
 def _put_whole(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
     stream.seek(0)
-    s3_client().put_object(**target, Body=stream, ContentLength=size, IfNoneMatch="*")
+    s3_client().put_object(**target, Body=stream, ContentLength=size)
 
 
 def _put_parts(
