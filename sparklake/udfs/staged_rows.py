@@ -20,12 +20,13 @@ from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECO
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, microsecond_mtimes, object_record
 from sparklake.rows.records import RECORD_SCHEMA, in_key_order, record_batch
 from sparklake.rows.settings import Workspace
-from sparklake.stores.objects import normalise_object_uri, open_object, open_store
+from sparklake.stores.objects import describe_store, normalise_object_uri, open_object, open_store
 from sparklake.stores.objects.addresses import (
     PLAIN_PLACES,
     UNUSUAL,
     URI_START,
     canonical_addresses,
+    canonical_schemes,
     stored_addresses,
 )
 from sparklake.stores.objects.key_checks import check_key
@@ -84,9 +85,11 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     """Return a mask of complete, valid rows without metadata, except for removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
-    path, address = rows.column("path"), rows.column("address")
-    # An address inside the namespace is stored relative.
+    # An address inside the namespace is stored relative, in any spelling.
+    path, address = rows.column("path"), canonical_schemes(rows.column("address"))
     plain = plain_keys(path) & plain_addresses(address, storage_namespace)
+    if describe_store(storage_namespace).is_local:  # Paths have many spellings.
+        plain &= plain_uris(address) | _truth(pc.invert(pc.match_substring(address, "://")))
     conditions = [
         pc.less_equal(pc.binary_length(path), MAX_KEY_BYTES),
         pc.greater_equal(rows.column("size"), 0),

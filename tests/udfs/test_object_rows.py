@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklake.errors import InvalidKeyError, InvalidRowsError, MissingFileError
+from sparklake.errors import InvalidKeyError, InvalidRowsError, InvalidUriError, MissingFileError
 from sparklake.graveler.blocks.block import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
@@ -24,7 +24,7 @@ from sparklake.rows.objects import (
     object_rows,
 )
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.staged_rows import stage_body
+from sparklake.udfs.staged_rows import stage_body, staged_record
 
 NAMESPACE = "s3://bucket/lake"
 STAGED_AT = 1_700_000_000_000_000_000
@@ -115,6 +115,62 @@ def test_what_is_missing_gets_a_default() -> None:
     assert staged([MINIMAL]) == expected
     names = [*MINIMAL]
     assert staged([MINIMAL], pa.schema([STAGE_SCHEMA.field(name) for name in names])) == expected
+
+
+AZURE = "https://acct.blob.core.windows.net/con"
+SPELLINGS = {
+    NAMESPACE: ["s3://bucket/lake", "s3a://bucket/lake", "S3A://bucket/lake"],
+    f"{AZURE}/lake": [
+        f"{AZURE}/lake",
+        "https://acct.dfs.core.windows.net/con/lake",
+        "az://con/lake",
+        *(
+            f"{scheme}://con@acct.{api}.core.windows.net/lake"
+            for scheme in ("abfs", "abfss", "wasb", "wasbs")
+            for api in ("blob", "dfs")
+        ),
+    ],
+    "gs://bucket/lake": ["gs://bucket/lake", "GS://bucket/lake"],
+    "file:///srv/lake": [
+        "file:///srv/lake",
+        "local:///srv/lake",
+        "file://localhost/srv/lake",
+        "file:///srv//lake",
+        "file:///srv/./lake",
+        "file:///srv/old/../lake",
+    ],
+}
+
+
+@pytest.mark.parametrize("key", ["data/a", "-2/a", "data/a b%20c", "data/a&b", "data/x//y"])
+@pytest.mark.parametrize(
+    ("namespace", "root"), [(each, root) for each, roots in SPELLINGS.items() for root in roots]
+)
+def test_columns_and_rows_store_equal_addresses(
+    monkeypatch: pytest.MonkeyPatch, namespace: str, root: str, key: str
+) -> None:
+    """In every spelling: relative inside the namespace, canonical outside."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acct")
+    workspace = Workspace(namespace, 4)
+    inside = key.startswith("data/")
+    row = {**MINIMAL, "address": f"{root}/{key}" if inside else f"{root}{key}"}
+    schema = pa.schema([STAGE_SCHEMA.field(name) for name in MINIMAL])
+    (batch,) = stage_body(workspace, STAGED_AT, [pa.RecordBatch.from_pylist([row], schema=schema)])
+    assert batch.to_pylist() == [
+        dict(zip(("key", "stored"), staged_record(row, workspace, STAGED_AT), strict=True))
+    ]
+    entry = record_entry((b"a", batch.column("stored")[0].as_py()))
+    expected = AddressType.RELATIVE if inside else AddressType.FULL
+    assert entry.address_type is expected
+    if inside and "//" not in key:
+        assert entry.address == key
+
+
+def test_an_unsupported_scheme_is_rejected_in_columns_and_rows() -> None:
+    row = {**MINIMAL, "address": "s3n://bucket/lake/data/a"}
+    for stage in (lambda: staged([row]), lambda: staged_record(row, WORKSPACE, STAGED_AT)):
+        with pytest.raises(InvalidUriError, match="s3n"):
+            stage()
 
 
 def test_a_deleted_row_is_a_tombstone() -> None:
