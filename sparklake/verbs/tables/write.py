@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+_LOG = logging.getLogger("sparklake.tables")
+
 _SHOWN = 5
-"""The number of columns in an error."""
+"""The number of columns or partitions in a message."""
 
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
@@ -223,7 +226,7 @@ def removals(
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     depth = len(request.partition_by)
-    within = None
+    within, equal = None, set[str]()
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
         within = pc.unique(_partition(pc.unique(names), depth)).drop_null()
     for batch in table.objects.batches():
@@ -231,9 +234,26 @@ def removals(
         name = pc.utf8_slice_codeunits(paths, len(table.folder))
         removed = pc.invert(pc.is_in(name, value_set=names))
         if within is not None:
-            removed = pc.and_(removed, pc.is_in(_partition(name, depth), value_set=within))
+            partitions = _partition(name, depth)
+            is_within = pc.is_in(partitions, value_set=within)
+            is_equal = pc.is_in(_unpadded(partitions), value_set=_unpadded(within))
+            equal.update(partitions.filter(pc.and_not(is_equal, is_within)).unique().to_pylist())
+            removed = pc.and_(removed, is_within)
         if pc.any(removed).as_py():
             yield deletions(paths.filter(removed))
+    if equal:
+        _LOG.warning(
+            "%s keeps %s, which Spark reads as partitions of the written rows: as in Spark, an "
+            "overwrite replaces directories by their names. Write the spelling of the table, or "
+            "remove these",
+            table.folder,
+            ", ".join(map(unquote, sorted(equal)[:_SHOWN])),
+        )
+
+
+def _unpadded(partitions: pa.Array) -> pa.Array:
+    """Return partitions without leading zeros, which Spark ignores in numbers."""
+    return pc.replace_substring_regex(partitions, "(%3D-?)0+([0-9]+/)", r"\1\2")
 
 
 def _partition(names: pa.Array, depth: int) -> pa.Array:

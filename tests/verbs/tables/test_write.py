@@ -234,6 +234,21 @@ def test_an_overwrite_finds_partitions_in_any_spelling(repo: Repository) -> None
     assert files_of(repo) == ["p=a é%3D/new", "p=a%2520/old"]
 
 
+def test_an_overwrite_warns_of_equal_numbers_in_other_directories(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Spark's own writer, it replaces directories by their names."""
+    old = ["m=01/d=1/old", "m=1/d=1/old", "m=1/d=02/old", "m=10/d=1/old", "m=01/d=a/old"]
+    write(repo, old, WriteMode.APPEND, ("m", "d"))
+    write(repo, ["m=1/d=1/new", "m=1/d=0a/new"], WriteMode.OVERWRITE_PARTITIONS, ("m", "d"))
+    assert files_of(repo) == sorted([*set(old) - {"m=1/d=1/old"}, "m=1/d=1/new", "m=1/d=0a/new"])
+    (warning,) = [each.getMessage() for each in caplog.records]
+    assert "tables/x/ keeps m=01/d=1/, which Spark reads as partitions" in warning
+    caplog.clear()
+    write(repo, ["m=10/d=1/new"], WriteMode.OVERWRITE_PARTITIONS, ("m", "d"))
+    assert not caplog.records
+
+
 def joins_others(old: set[str], mode: WriteMode, partition_by: tuple[str, ...]) -> bool:
     """Return whether new files would join some that are partitioned otherwise."""
     first = next((each for each in sorted(old) if each != "_SUCCESS"), None)
