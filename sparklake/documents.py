@@ -289,6 +289,7 @@ def preview_document(preview: MergePreview) -> Document:
         "row_merges": {name: asdict(each) for name, each in preview.row_merges.items()},
         "dropped_commits": {name: asdict(each) for name, each in preview.dropped_commits.items()},
         "conflicts": [conflict_document(row) for row in preview.conflicts],
+        "dirty": preview.dirty,
         "cost": explanation_document(preview.cost),
     }
 

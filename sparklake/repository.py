@@ -518,8 +518,8 @@ class Repository:
     ) -> MergePreview:
         """Return the changes, conflicts and cost of a merge.
 
-        Staged changes of dest are ignored. Raises StrategyError and NoChangesError as the merge
-        would.
+        Staged changes of dest are not compared: `dirty` reports that a merge may be rejected for
+        them. Raises StrategyError and NoChangesError as the merge would.
 
         Examples:
             >>> preview = repo.preview_merge("dev", "main")

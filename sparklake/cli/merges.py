@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.row_merges import RowMergeCounts
 
 
+_STAGED = (
+    "staged changes of {} stay staged: the merge is rejected if it changes the same paths or tables"
+)
+
+
 def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
     changes = ", ".join(
         f"{count:,} {kind} ({size(volume)})"
@@ -53,6 +58,7 @@ def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
         *([f"taken as a whole: Delta tables {winners}"] if winners else []),
         *(f"dropped: Delta table {name}: {each}" for name, each in preview.dropped_commits.items()),
         *(_row_line(name, each) for name, each in preview.row_merges.items()),
+        *([_STAGED.format(dest)] if preview.dirty else []),
         described_cost(out, preview.cost),
     ]
     out.one(preview_document(preview), "\n".join(lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -139,4 +140,8 @@ def test_staged_changes_that_are_left_out_are_named(scene: Scene) -> None:
     said("commit", dev, "-m", "b")
     scene.put("dev", {"c": "3"})
     assert run("merge", dev, main, "--dry-run").err == f"{note}\n"
+    scene.put("main", {"d": "4"})
+    line = "staged changes of main stay staged: the merge is rejected"
+    assert line in run("merge", dev, main, "--dry-run").out.decode()
+    assert json.loads(run("--output", "json", "merge", dev, main, "--dry-run").out)["dirty"]
     assert run("merge", dev, main).err == f"{note}\n"

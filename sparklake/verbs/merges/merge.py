@@ -83,6 +83,7 @@ class MergeSides(NamedTuple):
     source: ResolvedRef
     dest: Commit
     trees: ThreeWayTrees
+    dirty: bool = False
 
 
 @restarts(versions=True)
@@ -143,7 +144,7 @@ def _sides(
         source_head=source.id,
         dest_head=dest.id,
     )
-    return MergeSides(ref, dest, trees)
+    return MergeSides(ref, dest, trees, dirty=bool(state.layers))
 
 
 def nothing_to_merge(
@@ -168,7 +169,7 @@ def _merge_once(
     signature: Signature,
     options: MergeOptions,
 ) -> Commit:
-    _, dest, trees = _sides(bases, ref, state, options)
+    _, dest, trees, _ = _sides(bases, ref, state, options)
     with naming_verb("the merge was not applied"):
         tree_id, labels = merged_tree(attempts, trees, options.resolution)
     must_change = options.has_one_parent and not options.allow_empty

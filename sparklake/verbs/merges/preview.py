@@ -77,7 +77,8 @@ class MergePreview:
     are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta tables with
     merged logs, `table_winners` those for which a strategy selects one side, by that strategy, and
     `dropped_commits` the commits dropped from the other side. `row_merges` counts the rows of each
-    table with a merge of rows; its new files are not counted as objects.
+    table with a merge of rows; its new files are not counted as objects. `dirty` reports staged
+    changes of dest: the merge is rejected if it changes the same paths or tables.
     """
 
     base: Commit
@@ -97,6 +98,7 @@ class MergePreview:
     table_winners: Mapping[str, str] = field(default_factory=dict)
     dropped_commits: Mapping[str, DroppedCommits] = field(default_factory=dict)
     row_merges: Mapping[str, RowMergeCounts] = field(default_factory=dict)
+    dirty: bool = False
 
     @property
     def changes_nothing(self) -> bool:
@@ -106,7 +108,7 @@ class MergePreview:
 
 def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
     """Return the preview of a merge with a branch's head. Raises NoChangesError."""
-    source_ref, dest_commit, trees = merge_sides(context, source, dest, options)
+    source_ref, dest_commit, trees, dirty = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, options.resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
@@ -167,6 +169,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         table_winners=unions.winners,
         dropped_commits=unions.dropped,
         row_merges={**unions.row_merges, **row_counts(folders)},
+        dirty=dirty,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
         raise nothing_to_merge(context, source_ref, dest, options.paths)

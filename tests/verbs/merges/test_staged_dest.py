@@ -44,8 +44,11 @@ def change(branch: Branch, before: Tree, after: Tree) -> None:
 
 def test_other_staged_changes_stay_staged(repo: Repository) -> None:
     main = diverged(repo, {"a": b"0", "b": b"0"}, {"a": b"0", "b": b"0"}, {"a": b"1", "b": b"0"})
+    assert not repo.preview_merge("dev", "main").dirty
     main.put("new", b"2")
     main.delete("b")
+    preview = repo.preview_merge("dev", "main")
+    assert (preview.dirty, preview.changed, preview.removed) == (True, 1, 0)
     repo.merge("dev", "main")
     assert contents(repo, "main@") == {"a": b"1", "b": b"0"}
     assert contents(repo, "main") == {"a": b"1", "new": b"2"}
