@@ -537,9 +537,11 @@ class Branch:
             True
         """
         from sparklake.strategies.choosing import parse_resolution
-        from sparklake.verbs.merges.replay import ReplayOptions, revert
+        from sparklake.verbs.merges.replay import revert
 
-        options = ReplayOptions(
+        return self._replay(
+            revert,
+            refs,
             parent_number=parent_number,
             resolution=parse_resolution(strategy, rules, delta, schema_check),
             message=message,
@@ -548,8 +550,6 @@ class Branch:
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        commits = revert(self._context, self.name, refs, options)
-        return VerbResult(commits, changed=bool(commits)).returned()
 
     @verb("cherry-pick", COMMITS)
     def cherry_pick(
@@ -573,9 +573,11 @@ class Branch:
         Arguments and errors are those of `revert`.
         """
         from sparklake.strategies.choosing import parse_resolution
-        from sparklake.verbs.merges.replay import ReplayOptions, cherry_pick
+        from sparklake.verbs.merges.replay import cherry_pick
 
-        options = ReplayOptions(
+        return self._replay(
+            cherry_pick,
+            refs,
             parent_number=parent_number,
             resolution=parse_resolution(strategy, rules, delta, schema_check),
             message=message,
@@ -584,8 +586,6 @@ class Branch:
             allow_empty=allow_empty,
             if_needed=if_needed,
         )
-        commits = cherry_pick(self._context, self.name, refs, options)
-        return VerbResult(commits, changed=bool(commits)).returned()
 
     @verb("rebase", COMMITS)
     def rebase(
@@ -707,3 +707,11 @@ class Branch:
         )
         with transaction(self._context, self.name, options, expires) as name:
             yield Branch(self._context, name)
+
+    def _replay(
+        self, run: Callable[..., list[Commit]], refs: Sequence[str], **options: Any
+    ) -> list[Commit]:
+        from sparklake.verbs.merges.replay import ReplayOptions
+
+        commits = run(self._context, self.name, refs, ReplayOptions(**options))
+        return VerbResult(commits, changed=bool(commits)).returned()
