@@ -63,8 +63,12 @@ def namespace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def repo(lake: Lake, names: Iterator[str], namespace: Path) -> Repository:
-    return lake.create_repository(next(names), str(namespace), range_records=8)
+def repo(request: pytest.FixtureRequest, lake: Lake, names: Iterator[str]) -> Repository:
+    """Create a repository on the disk, or in a bucket for a module with `IN_BUCKET = True`."""
+    in_bucket = getattr(request.module, "IN_BUCKET", False)
+    place = request.getfixturevalue("bucket" if in_bucket else "namespace")
+    uri = f"s3://{place}/lake" if in_bucket else str(place)
+    return lake.create_repository(next(names), uri, range_records=8)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,22 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparklake import Branch, Lake, Repository, missing_files
+from sparklake import Branch, Repository, missing_files
 from sparklake.errors import MissingFileError
 from sparklake.testing.s3_server import aws_client
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_s3a")]
 
+ENGINE = "local"
+IN_BUCKET = True
 TABLE = "tables/x"
 ODD = ["a b", "50%", "c=d", "é", "#1", "a+b"]
-
-
-@pytest.fixture
-def repo(local_lake: Lake, spark: SparkSession, names: Iterator[str], bucket: str) -> Repository:
-    return local_lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
 
 
 @pytest.fixture

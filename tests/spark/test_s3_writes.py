@@ -23,12 +23,9 @@ pytestmark = pytest.mark.spark
 ENGINE = "local"
 """Spark runs writers alone: its Python workers lack the environment of the S3 server."""
 
+IN_BUCKET = True
+
 TABLE = "tables/x"
-
-
-@pytest.fixture
-def repo(lake: Lake, names: Iterator[str], bucket: str) -> Repository:
-    return lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
 
 
 @pytest.fixture

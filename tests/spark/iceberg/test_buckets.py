@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sparklake import Lake, Repository
+from sparklake import Repository
 from tests.spark.iceberg.conftest import metadata_of
 from tests.spark.iceberg.test_writes import TABLE, rows_of
 
@@ -19,10 +18,7 @@ pytestmark = pytest.mark.spark
 ENGINE = "local"
 """Spark runs writers alone: its Python workers lack the environment of the S3 server."""
 
-
-@pytest.fixture
-def repo(lake: Lake, names: Iterator[str], bucket: str) -> Repository:
-    return lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
+IN_BUCKET = True
 
 
 def test_a_table_in_a_bucket(repo: Repository, spark: SparkSession, with_s3a: None) -> None:
