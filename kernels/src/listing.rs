@@ -4,7 +4,8 @@ use crate::bytes::{Items, NewItems, Outcome, require};
 use crate::entry::Entry;
 use crate::fields::Object;
 use crate::hashing::Id;
-use crate::read::{Place, each_block, expected};
+use crate::ranges::Output;
+use crate::tables::{Pool, Side};
 use crate::texts::require_text;
 
 const SECOND_MICROS: i64 = 1_000_000;
@@ -26,7 +27,8 @@ pub struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(prefix: &'a [u8], count: usize, bytes: usize) -> Self {
+    /// Returns no objects yet. About `count` in `bytes` of entries are expected.
+    pub fn new(prefix: &'a [u8], count: usize, bytes: usize) -> Self {
         let items = |bytes| NewItems::with_capacity(count, bytes);
         Self {
             path: items(bytes / 6),
@@ -57,7 +59,8 @@ impl<'a> Listing<'a> {
         self.content_type.push(object.content_type)
     }
 
-    fn checked(self) -> Outcome<Self> {
+    /// Returns the objects, if all texts are UTF-8.
+    pub fn checked(self) -> Outcome<Self> {
         for column in [&self.path, &self.checksum, &self.address, &self.content_type] {
             require_text(&column.items()?)?;
         }
@@ -65,19 +68,15 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Returns the objects in data blocks. The arguments are those of `open_blocks`.
-pub fn of_blocks<'a>(
-    files: &[&[u8]],
-    blocks: &[(usize, Place)],
-    last_ids: &[Id],
-    prefix: &'a [u8],
-) -> Outcome<Listing<'a>> {
-    let (records, bytes) = expected(files, blocks)?;
-    let mut out = Listing::new(prefix, records, bytes);
-    each_block(files, blocks, last_ids, |block| {
-        (0..block.count()).try_for_each(|row| out.add(&Entry::parse(block.entry(row)?)?))
-    })?;
-    out.checked()
+impl<'a> Output<'a> for Listing<'_> {
+    fn push_block(&mut self, side: &mut Side<'a>, _: &mut Pool) -> Outcome<()> {
+        side.open()?;
+        (side.row..side.stop).try_for_each(|row| self.add(&side.leaf.entry(row)?))
+    }
+
+    fn push(&mut self, entry: &[u8], _: &Id, _: &mut Pool) -> Outcome<()> {
+        self.add(&Entry::parse(entry)?)
+    }
 }
 
 /// Returns the objects in entries.

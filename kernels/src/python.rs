@@ -26,7 +26,7 @@ use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -187,7 +187,7 @@ fn read_ending<'py>(
     py: Python<'py>,
     tail: Buffer,
     file_bytes: usize,
-) -> PyResult<(Option<(Array<'py, u64>, Array<'py, i64>, Bound<'py, PyList>)>, usize)> {
+) -> PyResult<(Option<(Array<'py, u8>, Array<'py, i64>, Bound<'py, PyList>)>, usize)> {
     let tail = flat(&tail)?;
     let directory = match run(py, || read::read_ending(tail, file_bytes))? {
         Ending::NeededFrom(position) => return Ok((None, position)),
@@ -201,7 +201,8 @@ fn read_ending<'py>(
         PyBytes::new(py, &directory.keys[begin..start])
     });
     let keys = PyList::new(py, keys.collect::<Vec<_>>())?;
-    Ok((Some((directory.ids.into_pyarray(py), directory.numbers.into_pyarray(py), keys)), 0))
+    let ids = directory.ids.into_flattened().into_pyarray(py);
+    Ok((Some((ids, directory.numbers.into_pyarray(py), keys)), 0))
 }
 
 /// `places` has, for each data block: its file, offset, size, raw size and count.
@@ -239,21 +240,6 @@ fn listed<'py>(py: Python<'py>, listing: Listing) -> (Texts<'py>, Times<'py>) {
     let numbers = [listing.size, listing.mtime];
     let texts = texts.map(|each| column(py, each));
     (texts.into(), numbers.map(|each| each.into_pyarray(py)).into())
-}
-
-#[pyfunction]
-fn list_blocks<'py>(
-    py: Python<'py>,
-    files: Vec<Buffer>,
-    places: Numbers,
-    last_ids: Buffer,
-    prefix: &[u8],
-) -> PyResult<(Texts<'py>, Times<'py>)> {
-    let files = files.iter().map(flat).collect::<Outcome<Vec<_>>>()?;
-    let (places, last_ids) = (flat(&places)?, flat(&last_ids)?);
-    let listing =
-        run(py, || listing::of_blocks(&files, &data_blocks(places)?, ids_of(last_ids)?, prefix))?;
-    Ok(listed(py, listing))
 }
 
 #[pyfunction]
@@ -586,10 +572,26 @@ fn apply_task<'py>(
     let (range_records, compress, properties, stem) = &format;
     let (properties, stem) = (&properties[..], stem.as_deref());
     let format = Format { range_records: *range_records, compress: *compress, properties, stem };
-    let applied = run(py, || tasks::apply(&base, &layers, &scope, &format, most_keys))?;
-    let ranges = ranges_written(py, applied.written, stem.is_some())?;
+    let (written, applied) = run(py, || tasks::apply(&base, &layers, &scope, &format, most_keys))?;
+    let ranges = ranges_written(py, written, stem.is_some())?;
     let counts = (applied.added, applied.removed, applied.changed);
     Ok((ranges, applied.keys.map(|keys| column(py, keys)), counts))
+}
+
+/// Returns the columns of `list_entries`. `expected` are the numbers of records and of their bytes.
+#[pyfunction]
+fn list_task<'py>(
+    py: Python<'py>,
+    base: SideRanges<'py>,
+    layers: Vec<SideRanges<'py>>,
+    scope: (Intervals<'py>, Intervals<'py>),
+    prefix: &[u8],
+    expected: (usize, usize),
+) -> PyResult<(Texts<'py>, Times<'py>)> {
+    let (base, scope) = (ranges(&base)?, scope_of(&scope)?);
+    let layers = layers.iter().map(ranges).collect::<Outcome<Vec<_>>>()?;
+    let listing = run(py, || tasks::list(&base, &layers, &scope, prefix, expected))?;
+    Ok(listed(py, listing))
 }
 
 /// Returns the ranges, the changed keys, the differing ones with their flags, and the conflicts.
@@ -680,7 +682,6 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(range_ends, module)?)?;
     module.add_function(wrap_pyfunction!(read_ending, module)?)?;
     module.add_function(wrap_pyfunction!(open_blocks, module)?)?;
-    module.add_function(wrap_pyfunction!(list_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(list_entries, module)?)?;
     module.add_function(wrap_pyfunction!(find_stored, module)?)?;
     module.add_function(wrap_pyfunction!(find_each, module)?)?;
@@ -690,6 +691,7 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(verify_records, module)?)?;
     module.add_function(wrap_pyfunction!(named_objects, module)?)?;
     module.add_function(wrap_pyfunction!(apply_task, module)?)?;
+    module.add_function(wrap_pyfunction!(list_task, module)?)?;
     module.add_function(wrap_pyfunction!(merge_task, module)?)?;
     module.add_function(wrap_pyfunction!(diff_task, module)?)?;
     module.add_class::<Folder>()?;

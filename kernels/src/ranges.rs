@@ -50,6 +50,30 @@ enum Part {
     Packed { source: usize, first: usize, stop: usize },
 }
 
+/// What becomes of the records of a task, in key order.
+pub trait Output<'a> {
+    /// Adds the remaining rows of a side's data block.
+    fn push_block(&mut self, side: &mut Side<'a>, pool: &mut Pool) -> Outcome<()>;
+
+    /// Adds a record.
+    fn push(&mut self, entry: &[u8], id: &Id, pool: &mut Pool) -> Outcome<()>;
+
+    /// Adds the rows of an open data block with some ids.
+    fn push_rows(
+        &mut self,
+        leaf: &Leaf,
+        ids: &[Id],
+        start: usize,
+        stop: usize,
+        pool: &mut Pool,
+    ) -> Outcome<()> {
+        for row in start..stop {
+            self.push(leaf.bytes(row)?, ids.get(row).ok_or(Declined)?, pool)?;
+        }
+        Ok(())
+    }
+}
+
 /// The records of a task, split into pieces and ranges.
 pub struct NewRanges<'a> {
     format: &'a Format<'a>,
@@ -64,26 +88,9 @@ pub struct NewRanges<'a> {
     pub written: Vec<Written>,
 }
 
-impl<'a> NewRanges<'a> {
-    pub fn new(format: &'a Format<'a>, pieces: &'a [Interval<'a>]) -> Outcome<Self> {
-        require(format.range_records > 0 && format.range_records <= u64::from(u32::MAX))?;
-        let cap = usize::try_from(format.range_records).map_err(|_| Declined)?;
-        Ok(Self {
-            format,
-            pieces,
-            piece: 0,
-            cap: cap.checked_mul(CAP_FACTOR).ok_or(Declined)?,
-            ids: Vec::new(),
-            parts: Vec::new(),
-            sources: Vec::new(),
-            encoded: NewItems::with_capacity(0, 0),
-            out: Vec::new(),
-            written: Vec::new(),
-        })
-    }
-
+impl<'a> Output<'a> for NewRanges<'a> {
     /// Adds the remaining rows of a side's data block, which stays closed if possible.
-    pub fn push_block(&mut self, side: &mut Side<'a>, pool: &mut Pool) -> Outcome<()> {
+    fn push_block(&mut self, side: &mut Side<'a>, pool: &mut Pool) -> Outcome<()> {
         let (table, block) = side.place()?;
         self.reach(table.first_key(block), pool)?;
         let ids = side.ids()?;
@@ -114,23 +121,8 @@ impl<'a> NewRanges<'a> {
         self.close_after(last, pool)
     }
 
-    /// Adds the rows of an open data block with some ids.
-    pub fn push_rows(
-        &mut self,
-        leaf: &Leaf,
-        ids: &[Id],
-        start: usize,
-        stop: usize,
-        pool: &mut Pool,
-    ) -> Outcome<()> {
-        for row in start..stop {
-            self.push(leaf.bytes(row)?, ids.get(row).ok_or(Declined)?, pool)?;
-        }
-        Ok(())
-    }
-
     /// Adds a record, unless it is between the pieces.
-    pub fn push(&mut self, entry: &[u8], id: &Id, pool: &mut Pool) -> Outcome<()> {
+    fn push(&mut self, entry: &[u8], id: &Id, pool: &mut Pool) -> Outcome<()> {
         let key = Entry::parse(entry)?.key;
         self.reach(key, pool)?;
         if !self.pieces.get(self.piece).is_some_and(|piece| piece.start <= key) {
@@ -144,6 +136,25 @@ impl<'a> NewRanges<'a> {
         }
         self.ids.push(*id);
         self.close_after(id, pool)
+    }
+}
+
+impl<'a> NewRanges<'a> {
+    pub fn new(format: &'a Format<'a>, pieces: &'a [Interval<'a>]) -> Outcome<Self> {
+        require(format.range_records > 0 && format.range_records <= u64::from(u32::MAX))?;
+        let cap = usize::try_from(format.range_records).map_err(|_| Declined)?;
+        Ok(Self {
+            format,
+            pieces,
+            piece: 0,
+            cap: cap.checked_mul(CAP_FACTOR).ok_or(Declined)?,
+            ids: Vec::new(),
+            parts: Vec::new(),
+            sources: Vec::new(),
+            encoded: NewItems::with_capacity(0, 0),
+            out: Vec::new(),
+            written: Vec::new(),
+        })
     }
 
     /// Ends the pieces before a key.

@@ -25,7 +25,7 @@ pub const LAST_KEY_BYTES: usize = 8;
 /// The content of a tree file's directory. `numbers` has `blocks` numbers for each of COLUMNS.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Directory {
-    pub ids: Vec<u64>,
+    pub ids: Vec<Id>,
     pub numbers: Vec<i64>,
     pub blocks: usize,
     /// The first keys of the data blocks, then the last keys.
@@ -89,16 +89,11 @@ pub fn read_directory(block: &[u8], data_bytes: usize) -> Outcome<Directory> {
     let id_bytes = records.checked_mul(ID_BYTES).ok_or(Declined)?;
     let ids_end = words_end.checked_add(id_bytes).ok_or(Declined)?;
     let words = part(block, 16, words_end)?.as_chunks::<8>().0;
-    let ids = part(block, words_end, ids_end)?.as_chunks::<8>().0;
+    let ids = part(block, words_end, ids_end)?.as_chunks().0.to_vec();
     let keys = &block[ids_end..];
     let numbers: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
     check_numbers(&numbers, blocks, records, data_bytes, keys.len())?;
-    Ok(Directory {
-        ids: ids.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
-        numbers,
-        blocks,
-        keys: keys.to_vec(),
-    })
+    Ok(Directory { ids, numbers, blocks, keys: keys.to_vec() })
 }
 
 /// Declines impossible numbers of a data block.
@@ -242,7 +237,7 @@ pub fn open_blocks(
 /// Returns the number of records in data blocks, and the bytes of their entries.
 ///
 /// The content of a block is not larger than its file allows, so memory may be allocated for it.
-pub fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, usize)> {
+fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, usize)> {
     let (mut records, mut bytes) = (0usize, 0usize);
     for (file, place) in blocks {
         let size = files.get(*file).ok_or(Declined)?.len();
@@ -259,7 +254,7 @@ pub fn expected(files: &[&[u8]], blocks: &[(usize, Place)]) -> Outcome<(usize, u
 ///
 /// Keys must be in order. The last record of each block must have its id in `last_ids`, and the
 /// first and the last record of all must have the ids of their keys and identities.
-pub fn each_block(
+fn each_block(
     files: &[&[u8]],
     blocks: &[(usize, Place)],
     last_ids: &[Id],

@@ -6,15 +6,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::bytes::{Declined, Outcome, part, position, require, word32};
-use crate::entry::Entry;
+use crate::bytes::{Declined, Outcome, part, position, require};
+use crate::entry::{Entry, KEY_SUFFIX};
 use crate::format::{Handle, UNCOMPRESSED, checked, content};
 use crate::hashing::{Id, sha256};
 use crate::read::{
     COUNT, Directory, Ending, FIRST_KEY_BYTES, LAST_KEY_BYTES, OFFSET, Place, RAW_SIZE, SIZE,
     entry_bytes, read_ending,
 };
-use crate::walks::ids_of;
 
 /// The bytes at the end of a file that are read first.
 const TAIL_BYTES: usize = 4096;
@@ -57,7 +56,6 @@ pub type Pool = Vec<Vec<u8>>;
 pub struct Table<'a> {
     content: Content<'a>,
     pub directory: Directory,
-    pub ids: Vec<Id>,
     /// The bounds of the first keys, then of the last keys.
     keys: Vec<usize>,
     /// The position of each data block's first record, and the number of records.
@@ -104,11 +102,10 @@ impl<'a> Table<'a> {
         let numbers = &directory.numbers;
         let keys = sums(&numbers[FIRST_KEY_BYTES * blocks..(LAST_KEY_BYTES + 1) * blocks])?;
         let starts = sums(&numbers[COUNT * blocks..(COUNT + 1) * blocks])?;
-        let ids: Vec<u8> = directory.ids.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        require(range.id.is_none_or(|id| id == sha256(&ids)))?;
-        let ids = ids_of(&ids)?.to_vec();
+        let ids = &directory.ids;
+        require(range.id.is_none_or(|id| id == sha256(ids.as_flattened())))?;
         require(keys.last() == Some(&directory.keys.len()) && starts.last() == Some(&ids.len()))?;
-        Ok(Self { content, directory, ids, keys, starts })
+        Ok(Self { content, directory, keys, starts })
     }
 
     pub fn blocks(&self) -> usize {
@@ -124,7 +121,7 @@ impl<'a> Table<'a> {
     }
 
     pub fn ids(&self, block: usize) -> &[Id] {
-        &self.ids[self.starts[block]..self.starts[block + 1]]
+        &self.directory.ids[self.starts[block]..self.starts[block + 1]]
     }
 
     /// Returns the bytes of a range that is in memory.
@@ -182,7 +179,8 @@ pub struct Leaf {
     file: Vec<u8>,
     raw: Vec<u8>,
     end: usize,
-    count: usize,
+    /// The start of each entry, and the bounds of its key.
+    places: Vec<[usize; 3]>,
 }
 
 impl Leaf {
@@ -209,16 +207,23 @@ impl Leaf {
             content((body, kind), raw_size, &mut self.raw)?;
         }
         self.end = entry_bytes(self.raw.len(), count)?;
-        self.count = count;
-        require(word32(&self.raw, self.raw.len() - 4)? as usize == count && count > 0)?;
-        require(self.place(0) == 0)?;
+        let (entries, places) = self.raw.split_at(self.end);
+        let (recorded, starts) = places.as_chunks().0.split_last().ok_or(Declined)?;
+        let place =
+            |row| starts.get(row).map_or(self.end, |start| u32::from_le_bytes(*start) as usize);
         let ids = table.ids(block);
-        require(ids.len() == count)?;
-        let mut previous: Option<&[u8]> = None;
+        require(u32::from_le_bytes(*recorded) as usize == count && count > 0 && place(0) == 0)?;
+        require(ids.len() == count && starts.len() == count)?;
+        let (mut start, mut previous): (_, &[u8]) = (0, &[]);
+        self.places.clear();
         for (row, id) in ids.iter().enumerate() {
-            let entry = self.entry(row)?;
-            require(entry.id() == id && previous.is_none_or(|key| key < entry.key))?;
-            previous = Some(entry.key);
+            let stop = place(row + 1);
+            let entry = Entry::parse(part(entries, start, stop)?)?;
+            require(entry.id() == id && previous < entry.key)?;
+            previous = entry.key;
+            let key = start + entry.head;
+            self.places.push([start, key, key + previous.len()]);
+            start = stop;
         }
         for row in [0, count - 1] {
             require(self.entry(row)?.holds_its_id()?)?;
@@ -227,24 +232,25 @@ impl Leaf {
         require(self.entry(count - 1)?.key == table.last_key(block))
     }
 
-    fn place(&self, row: usize) -> usize {
-        if row >= self.count {
-            return self.end;
-        }
-        let at = self.end + 4 * row;
-        u32::from_le_bytes([self.raw[at], self.raw[at + 1], self.raw[at + 2], self.raw[at + 3]])
-            as usize
+    /// Returns the start of an entry, and the bounds of its key and of its value.
+    fn place(&self, row: usize) -> Outcome<(usize, [usize; 4])> {
+        let [start, key, stop] = *self.places.get(row).ok_or(Declined)?;
+        let end = self.places.get(row + 1).map_or(self.end, |next| next[0]);
+        Ok((start, [key, stop, stop + KEY_SUFFIX.len(), end]))
     }
 
     /// Returns the bytes of an entry.
     #[inline]
     pub fn bytes(&self, row: usize) -> Outcome<&[u8]> {
-        part(&self.raw[..self.end], self.place(row), self.place(row + 1))
+        let (start, [.., end]) = self.place(row)?;
+        part(&self.raw, start, end)
     }
 
     #[inline]
     pub fn entry(&self, row: usize) -> Outcome<Entry<'_>> {
-        Entry::parse(self.bytes(row)?)
+        let (start, [key, stop, value, end]) = self.place(row)?;
+        let (key_bytes, value) = (part(&self.raw, key, stop)?, part(&self.raw, value, end)?);
+        Ok(Entry { key: key_bytes, value, head: key - start })
     }
 
     /// Returns the first row, from `low` up to `high`, at or above a key.

@@ -8,9 +8,13 @@ use std::cmp::Ordering;
 use crate::bytes::{Declined, Items, NewItems, Outcome, require};
 use crate::entry::Entry;
 use crate::hashing::Id;
-use crate::ranges::{Format, NewRanges, Written};
+use crate::listing::Listing;
+use crate::ranges::{Format, NewRanges, Output, Written};
 use crate::tables::{Interval, Pool, Range, Side};
 use crate::walks::NO_ROW;
+
+/// The most objects for which a listing has room from the start.
+const MOST_EXPECTED: usize = 1 << 20;
 
 /// The keys of a task: its pieces, and the selected ones, all in ascending order.
 pub struct Scope<'a> {
@@ -81,7 +85,7 @@ impl Edits {
     fn emit<'a>(
         &mut self,
         side: &mut Side<'a>,
-        out: &mut NewRanges<'a>,
+        out: &mut impl Output<'a>,
         pool: &mut Pool,
     ) -> Outcome<()> {
         if self.edits.is_empty() {
@@ -106,7 +110,7 @@ impl Edits {
     }
 
     /// Adds the records after the last data block.
-    fn emit_tail(&mut self, out: &mut NewRanges, pool: &mut Pool) -> Outcome<()> {
+    fn emit_tail<'a>(&mut self, out: &mut impl Output<'a>, pool: &mut Pool) -> Outcome<()> {
         let added = self.added.items()?;
         let ids = self.edits.iter().filter_map(|edit| edit.added.as_ref());
         for (entry, id) in added.iter().zip(ids) {
@@ -123,9 +127,8 @@ impl Edits {
     }
 }
 
-/// The outcome of an apply. `keys` are the changed keys, or None for too many.
+/// The changes of an apply. `keys` are the changed keys, or None for too many.
 pub struct Applied {
-    pub written: Vec<Written>,
     pub keys: Option<NewItems>,
     pub added: usize,
     pub removed: usize,
@@ -191,17 +194,43 @@ pub fn apply<'a>(
     scope: &'a Scope<'a>,
     format: &'a Format<'a>,
     most_keys: usize,
-) -> Outcome<Applied> {
+) -> Outcome<(Vec<Written>, Applied)> {
     let mut pool = Pool::new();
+    let mut out = NewRanges::new(format, &scope.pieces)?;
+    let applied = overlay(base, layers, scope, &mut out, most_keys, &mut pool)?;
+    Ok((out.finish(&mut pool)?, applied))
+}
+
+/// Lists the objects of a base with staged layers. About `count` in `bytes` are expected.
+pub fn list<'a>(
+    base: &'a [Range<'a>],
+    layers: &'a [Vec<Range<'a>>],
+    scope: &'a Scope<'a>,
+    prefix: &'a [u8],
+    (count, bytes): (usize, usize),
+) -> Outcome<Listing<'a>> {
+    let mut out = Listing::new(prefix, count.min(MOST_EXPECTED), bytes.min(64 * MOST_EXPECTED));
+    overlay(base, layers, scope, &mut out, 0, &mut Pool::new())?;
+    out.checked()
+}
+
+/// Adds the records of a base with the selected keys of staged layers, newest first.
+fn overlay<'a>(
+    base: &'a [Range<'a>],
+    layers: &'a [Vec<Range<'a>>],
+    scope: &'a Scope<'a>,
+    out: &mut impl Output<'a>,
+    most_keys: usize,
+    pool: &mut Pool,
+) -> Outcome<Applied> {
     let mut base = Side::new(base, &scope.hull, true);
     let layers = layers.iter().map(|ranges| Side::new(ranges, &scope.selected, false)).collect();
     let mut staged = Staged { layers, at: 0 };
-    let mut out = NewRanges::new(format, &scope.pieces)?;
     let mut keys = ChangedKeys::new(most_keys);
     let (mut added, mut removed, mut changed) = (0, 0, 0);
     let mut edits = Edits::new();
-    let mut has_staged = staged.settle(&mut pool)?;
-    while base.advance(&mut pool)? {
+    let mut has_staged = staged.settle(pool)?;
+    while base.advance(pool)? {
         let mut low = base.row;
         while has_staged {
             let layer = staged.side();
@@ -232,22 +261,22 @@ pub fn apply<'a>(
             }
             low += usize::from(exists);
             staged.pass()?;
-            has_staged = staged.settle(&mut pool)?;
+            has_staged = staged.settle(pool)?;
         }
-        edits.emit(&mut base, &mut out, &mut pool)?;
+        edits.emit(&mut base, out, pool)?;
     }
     while has_staged {
         let layer = staged.side();
         let entry = layer.leaf.entry(layer.row)?;
         if !entry.is_tombstone() {
-            out.push(layer.leaf.bytes(layer.row)?, layer.id(layer.row)?, &mut pool)?;
+            out.push(layer.leaf.bytes(layer.row)?, layer.id(layer.row)?, pool)?;
             added += 1;
             keys.add(entry.key)?;
         }
         staged.pass()?;
-        has_staged = staged.settle(&mut pool)?;
+        has_staged = staged.settle(pool)?;
     }
-    Ok(Applied { written: out.finish(&mut pool)?, keys: keys.keys, added, removed, changed })
+    Ok(Applied { keys: keys.keys, added, removed, changed })
 }
 
 /// The base of a merge, in which keys are looked up in ascending order.

@@ -167,14 +167,14 @@ def entry_fields(
 def object_columns(
     block: Block, storage_namespace: str
 ) -> tuple[list[pa.StringArray], list[Positions], None]:
-    prefix = f"{storage_namespace}/".encode()
-    packed = block.packed_parts()
-    # Data blocks that are not open are read, but stay closed.
-    if packed is None:
-        texts, numbers = _library.list_entries(*_column(block.encoded.entries), prefix)
-    else:
-        parts, last_ids = packed
-        texts, numbers = _library.list_blocks(*_stretches(parts), _id_bytes(last_ids), prefix)
+    return _listed(
+        *_library.list_entries(*_column(block.encoded.entries), f"{storage_namespace}/".encode())
+    )
+
+
+def _listed(
+    texts: Any, numbers: list[Positions]
+) -> tuple[list[pa.StringArray], list[Positions], None]:
     return [_texts(*each) for each in texts], numbers, None
 
 
@@ -221,8 +221,8 @@ def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[byt
     if ending is None:
         raise Declined
     ids, numbers, keys = ending
-    blocks = len(keys) // 2
-    return ids.reshape(-1, 4), numbers.reshape(-1, blocks), keys[:blocks], keys[blocks:]
+    ids, blocks = ids.view(np.uint64).reshape(-1, 4), len(keys) // 2
+    return ids, numbers.reshape(-1, blocks), keys[:blocks], keys[blocks:]
 
 
 def find_stored(
@@ -307,6 +307,18 @@ def diff_task(
     """Return both sides' differing entries, and each key's rows there."""
     records, rows = _library.diff_task(sides, scope)
     return [binary_array(*each) for each in records], rows
+
+
+def list_task(
+    base: list[RangeFile],
+    layers: list[list[RangeFile]],
+    scope: Any,
+    storage_namespace: str,
+    expected: tuple[int, int],
+) -> tuple[list[pa.StringArray], list[Positions], None]:
+    """Return the objects of layers over a base. `expected` are about their number and bytes."""
+    prefix = f"{storage_namespace}/".encode()
+    return _listed(*_library.list_task(base, layers, scope, prefix, expected))
 
 
 def _key_list(keys: tuple[Any, Bytes] | None) -> list[bytes] | None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidRowsError
 from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.entry_columns import object_columns
+from sparklake.graveler.blocks.entry_columns import ObjectColumns, object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import AddressType, Entry, entry_fields, entry_record, is_relative
 from sparklake.graveler.keys import key_path
@@ -96,12 +96,16 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     """Return records as a batch of OBJECT_SCHEMA."""
-    texts, (size, mtime), metadata = object_columns(block, storage_namespace)
-    path, checksum, address, content_type = texts
+    return batch_of_columns(object_columns(block, storage_namespace), storage_namespace)
+
+
+def batch_of_columns(columns: ObjectColumns, storage_namespace: str) -> pa.RecordBatch:
+    """Return columns as a batch of OBJECT_SCHEMA."""
+    (path, checksum, address, content_type), (size, mtime), metadata = columns
     if metadata is None:
-        metadata = _no_metadata(len(block))
+        metadata = _no_metadata(len(path))
     address = shown_addresses(address, f"{storage_namespace}/")
-    columns = [
+    arrays = [
         path,
         pa.array(size),
         checksum,
@@ -110,7 +114,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
         metadata,
         content_type,
     ]
-    return pa.record_batch(columns, schema=OBJECT_SCHEMA)
+    return pa.record_batch(arrays, schema=OBJECT_SCHEMA)
 
 
 def _no_metadata(count: int) -> pa.MapArray:

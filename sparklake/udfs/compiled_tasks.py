@@ -39,6 +39,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import WrittenRange, tree_file_key
 from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, make_table
+from sparklake.rows.objects import batch_of_columns
 from sparklake.rows.results import PieceResult
 from sparklake.stores.objects.local.files import start_writeback
 from sparklake.stores.objects.temporary import LocalFiles
@@ -102,6 +103,15 @@ def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
         return []
     before, after = map(_side_rows, records, rows)
     return [two_way(before, after)]
+
+
+def list_task(store: ObjectStore, task: Task, storage_namespace: str) -> list[pa.RecordBatch]:
+    base, *layers = _sides(store, task)
+    expected = joined_sides(task.pieces)[0]
+    columns = kernels.list_task(
+        base, layers, _scope(task, ALL), storage_namespace, (expected.records, expected.bytes)
+    )
+    return [batch_of_columns(columns, storage_namespace)]
 
 
 def _side_rows(entries: pa.BinaryArray, at: Positions) -> SideRows:

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparklake.errors import AlreadyExistsError
+from sparklake.graveler import kernels
 from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
 from sparklake.graveler.blocks.edit import edited, renamed, tombstones
-from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
+from sparklake.graveler.planning.plan import OpenPiece, part_of
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import tombstone
+from sparklake.graveler.sstable.range_files import read_together
 from sparklake.rows.objects import object_batch
 from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.rows.settings import Workspace
+from sparklake.udfs import compiled_tasks
 from sparklake.udfs.range_sink import open_sink
-from sparklake.udfs.streams import open_sides, open_tasks, records_of
+from sparklake.udfs.streams import hull_of, joined_sides, open_sides, records_of
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, plan_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
@@ -115,6 +121,25 @@ def _restored(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Blo
 
 def list_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
-    for base, *layers in open_tasks(workspace, batches):
-        for block in apply(layers, base, ChangeCounts()):
-            yield object_batch(block, workspace.storage_namespace)
+    store, namespace = workspace.open_store(), workspace.storage_namespace
+    for task in plan_tasks(batches):
+        for part in _parts(task):
+            yield from _listed(store, part, namespace)
+
+
+def _parts(task: Task) -> Iterator[Task]:
+    """Cut a task after base ranges that are read together: its first rows do not wait for all."""
+    whole = OpenPiece(hull_of(task.pieces), tuple(joined_sides(task.pieces)))
+    start, stop = whole.interval.start, whole.interval.stop
+    groups = read_together(overlapping(whole.sides[0].ranges, whole.interval))
+    cuts = [successor(group[-1].max_key) for group in groups]
+    for cut in [*cuts[:-1], stop]:
+        yield Task((TaskPiece(0, part_of(whole, Interval(start, cut))),))
+        start = cut or b""
+
+
+@kernels.defines(compiled_tasks.list_task)
+def _listed(store: ObjectStore, task: Task, storage_namespace: str) -> BatchStream:
+    base, *layers = open_sides(store, task.pieces)
+    blocks = apply(layers, base, ChangeCounts())
+    return (object_batch(block, storage_namespace) for block in blocks)

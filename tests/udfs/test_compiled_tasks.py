@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sparklake.errors import CorruptFileError
@@ -28,13 +29,14 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import OpenPiece, SideStream
 from sparklake.graveler.ports import StoreTraits
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.records import Record
+from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.sstable.range_files import tree_file_key, write_ranges
+from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.resolution import Resolution
-from sparklake.udfs import diffs
+from sparklake.udfs import compiled_tasks, diffs, objects
 from sparklake.udfs import write_ranges as bodies
 from sparklake.udfs.compiled_tasks import Applied, Merged, decided_once
 from sparklake.udfs.observed_changes import ObservedChanges
@@ -184,7 +186,11 @@ def results(case: Case, new_sink: Callable[[], RangeSink]) -> list[Any]:
         changes = diffs._differences(new_sink().store, case.diff)
         return [row for each in changes for row in each]
 
-    return [outcome(applied), outcome(merged), outcome(differing)]
+    def listed() -> Any:
+        batches = objects._listed(new_sink().store, case.apply, "s3://bucket")
+        return pa.Table.from_batches(batches, OBJECT_SCHEMA).to_pylist()
+
+    return [outcome(applied), outcome(merged), outcome(differing), outcome(listed)]
 
 
 def sink_of(case: Case) -> Callable[[], RangeSink]:
@@ -214,6 +220,27 @@ def check(seed: str) -> int:
 def test_random_tasks_are_equal_both_ways() -> None:
     failures = sum(check(f"a sample {number}") for number in range(200))
     assert failures > 10, "damage is noticed"
+
+
+@needs_kernels
+def test_plain_objects_are_listed_by_the_kernel() -> None:
+    """Overlaid by staged layers, and within the pieces' interval only."""
+    if kernel_choice.CHOICE.library is None:
+        return  # `make test-fallback` turns them off.
+    chance, store = random.Random(3), Files()
+    base = {f"k/{number:03}": new_entry(chance) for number in range(200)}
+    base = {path: replace(each, metadata={}) for path, each in base.items()}
+    changed = {
+        f"k/{number:03}": replace(new_entry(chance), metadata={}) for number in range(99, 300)
+    }
+    layer = [tombstone(b"k/050"), *records_of(changed)]
+    sides = [SideStream(store.add(each, 8, compress=True)) for each in (records_of(base), layer)]
+    task = new_task([Interval(b"k/010", b"k/250")], sides)
+    (batch,) = compiled_tasks.list_task(store, task, "s3://bucket")  # type: ignore[arg-type]
+    expected = {**base, **changed}
+    paths = [path for path in sorted(expected) if "k/010" <= path < "k/250" and path != "k/050"]
+    assert batch["path"].to_pylist() == paths
+    assert batch["size"].to_pylist() == [expected[path].size for path in paths]
 
 
 @needs_kernels

@@ -198,13 +198,6 @@ class Block:
             yield unit, leaves[at:stop]
             at = stop
 
-    def packed_parts(self) -> tuple[list[tuple[PackedBlocks, Sequence[int]]], Ids] | None:
-        """Return all data blocks, each with its last id; None if there are other leaves."""
-        units = [unit for unit in self.units if not isinstance(unit, EncodedRecords)]
-        if not units or len(units) < len(self.units):
-            return None
-        return [(each, range(len(each.counts))) for each in units], self.ids[self.starts[1:] - 1]
-
     def _unpacked(self, units: list[tuple[int, list[int]]]) -> EncodedRecords:
         leaves = np.array([leaf for _, each in units for leaf in each])
         parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -84,15 +84,13 @@ def decode_entries(block: Block) -> EntryColumns:
         raise CorruptFileError("records contain invalid object entries") from None
 
 
-@kernels.defines(kernels.object_columns)
-def object_columns(
-    block: Block, storage_namespace: str
-) -> tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]:
-    """Return the objects in records.
+ObjectColumns: TypeAlias = "tuple[list[pa.StringArray], list[Positions], pa.MapArray | None]"
+"""Objects: path, checksum, full address and content type; size and the modification time in unix
+microseconds; user metadata, if any."""
 
-    The strings are path, checksum, full address and content type. The numbers are size and the
-    modification time in unix microseconds.
-    """
+
+@kernels.defines(kernels.object_columns)
+def object_columns(block: Block, storage_namespace: str) -> ObjectColumns:
     entries = decode_entries(block)
     inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
     relative = entries.relative

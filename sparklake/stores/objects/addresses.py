@@ -63,9 +63,12 @@ def shown_addresses(addresses: pa.StringArray, inside: str = "") -> pa.StringArr
 
     Those that start with `inside` have literal keys already.
     """
+    outside = pc.invert(pc.starts_with(addresses, inside))
+    if inside and not pc.any(outside).as_py():
+        return addresses
     encoded = pc.match_substring_regex(addresses, _ENCODED_URI)
     if inside:
-        encoded = pc.and_not(encoded, pc.starts_with(addresses, inside))
+        encoded = pc.and_(encoded, outside)
     addresses = _replaced(addresses, encoded, _decoded)
     if not pc.any(pc.starts_with(addresses, f"{_LOCAL}/")).as_py():
         return addresses
