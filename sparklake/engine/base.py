@@ -68,8 +68,8 @@ class Runner(Protocol):
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Run `encode` over a source, sort its output by key, and run `body` over it.
 
-        `encode` yields RECORD_SCHEMA. `body` gets keys in ascending order. With several
-        partitions, each is an interval of keys.
+        `encode` yields RECORD_SCHEMA, in key order for rows in the order of their paths. `body`
+        gets keys in ascending order. With several partitions, each is an interval of keys.
         """
 
 

@@ -72,6 +72,18 @@ def source_batches(source: Source, batch_rows: int = _BATCH_ROWS) -> Iterator[pa
             yield batch.slice(start, batch_rows)
 
 
+def slices_in_order(source: Source, rows: int) -> list[pa.Table]:
+    """Return slices of a table with ascending paths; none of any other source."""
+    if not isinstance(source, pa.Table) or "path" not in source.schema.names:
+        return []
+    paths = source.column("path")
+    if paths.null_count or paths.type not in (pa.string(), pa.large_string()):
+        return []
+    if not pc.all(pc.less(paths[:-1], paths[1:]), min_count=0).as_py():
+        return []
+    return [source.slice(start, rows) for start in range(0, source.num_rows, rows)]
+
+
 def sliced(
     items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
 ) -> Iterator[list[T]]:

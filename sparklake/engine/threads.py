@@ -8,7 +8,9 @@ from concurrent.futures import Future, wait
 from functools import partial
 from itertools import chain, islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
@@ -22,9 +24,6 @@ from sparklake.engine.base import (
     shared_task_records,
 )
 from sparklake.interrupts import Threads
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _AHEAD_A_WORKER = 2
 _SLICE_BYTES = 16 * 1024 * 1024
@@ -47,6 +46,8 @@ class LocalRunner:
             yield from body(work.to_batches())
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
+        if slices := sort.slices_in_order(source, MAX_TASK_RECORDS):
+            return [batch for each in slices for batch in _encode_and_run(encode, body, each)]
         with scratch_folder(disk_root()) as scratch:
             files = sort.sort_to_files(encode, scratch, sort.source_batches(source))
             in_order = map(sort.records_in_order, sort.key_shares(files, sort.SORT_BYTES))
@@ -91,6 +92,11 @@ class ThreadRunner:
             yield from chain.from_iterable(results)
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
+        rows = self.task_records(source.num_rows) if isinstance(source, pa.Table) else 0
+        if tables := sort.slices_in_order(source, rows):
+            calls = ((encode, body, each) for each in tables)
+            with self._map(_encode_and_run, calls, ahead=len(tables)) as written:
+                return list(chain.from_iterable(written))
         with scratch_folder(disk_root()) as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
             slices = sort.sliced(sort.source_batches(source), size)
@@ -169,6 +175,11 @@ class _Results:
 def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, Iterable[pa.RecordBatch]]]:
     for at in range(work.num_rows):
         yield body, work.slice(at, 1).to_batches()
+
+
+def _encode_and_run(encode: Body, body: Body, rows: pa.Table) -> list[pa.RecordBatch]:
+    """Run both bodies over rows in order, which need no files."""
+    return list(body(encode(sort.source_batches(rows))))
 
 
 def _run(body: Body, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pytest
 
 from sparklake import errors
+from sparklake.engine import sort
 from sparklake.engine import threads as threads_module
-from sparklake.engine.threads import ThreadRunner
+from sparklake.engine.sort import slices_in_order
+from sparklake.engine.threads import LocalRunner, ThreadRunner
 from sparklake.errors import MergeConflictError
 from sparklake.rows.records import record_batch
 from tests.support.runner_contract import (
@@ -193,6 +195,31 @@ def test_a_source_is_read_as_it_is_sorted(threads: ThreadRunner, tmp_path: Path)
     keys = keys_in(threads.sort_and_collect(encode, keys_body, source()))
     assert len(keys) == 100
     assert max(ahead) <= 10
+
+
+def paths_encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        keys = [path.encode() for path in batch.column("path").to_pylist()]
+        yield record_batch([(key, b"stored") for key in keys])
+
+
+def test_a_table_in_path_order_is_sorted_by_no_file(
+    threads: ThreadRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task has consecutive rows. A repeated or missing path needs the sort."""
+    paths = [f"{number:06}" for number in range(60_000)]
+    halves = [pa.table({"path": paths[:7]}), pa.table({"path": paths[7:]})]
+    rows = pa.concat_tables(halves)
+    for others in ([*paths[:3], paths[2]], ["b", "a"], ["a", None]):
+        assert slices_in_order(pa.table({"path": others}), 10) == []
+    monkeypatch.delattr(sort, "sort_to_files")
+    for runner in (threads, LocalRunner()):
+        batches = list(runner.sort_and_collect(paths_encode, keys_body, rows))
+        assert keys_in(batches) == [path.encode() for path in paths]
+        tasks = runner.sort_and_collect(paths_encode, position_body, rows)
+        counts = [row for batch in tasks for row in batch.column("rows").to_pylist()]
+        assert sum(counts) == 60_000
+        assert (len(counts) > 1) == (runner is threads)
 
 
 def test_an_error_of_a_source_is_that_error(threads: ThreadRunner) -> None:
