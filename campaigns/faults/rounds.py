@@ -33,6 +33,12 @@ class Options:
     verbs: tuple[str, ...] = ()
     """The verbs that kills and faults meet; none means all."""
 
+    @property
+    def chosen(self) -> str:
+        """The options that make the same rounds, as they are typed."""
+        stores = "" if self.stores == STORES else f" --stores {' '.join(self.stores)}"
+        return f"--seed {self.seed}{stores}"
+
 
 @dataclass(slots=True)
 class Figures:
@@ -81,7 +87,7 @@ def run_rounds(
         except Exception as error:
             figures.counts[(name.split(":")[0], "broken")] += 1
             figures.broken.append(name)
-            replay = f"python -m {module} --seed {options.seed} --only '{name}'"
+            replay = f"python -m {module} {options.chosen} --only '{name}'"
             print(f"{replay}\n    {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             if options.only:
                 raise
@@ -111,7 +117,7 @@ def _document(title: str, options: Options, figures: Figures, command: str) -> s
     lines.append(_line(["**all**", *map(str, sums), f"**{figures.total}**"]))
     body = "\n".join(lines)
     return (
-        f"# {title}\n\n`{command} --rounds {options.rounds} --seed {options.seed}`: "
+        f"# {title}\n\n`{command} --rounds {options.rounds} {options.chosen}`: "
         f"{figures.total} rounds in {figures.seconds:.0f} s, {len(figures.broken)} broken. "
         f"Python {platform.python_version()}, {platform.system()}.\n\n{body}\n"
     )

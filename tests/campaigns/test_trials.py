@@ -101,12 +101,12 @@ def test_a_broken_round_is_counted_and_can_be_repeated(
             raise ViolationError("a lost commit")
         return name.split(":")[0], "old"
 
-    options = Options(3, 7, table=tmp_path / "table.md")
+    options = Options(3, 7, table=tmp_path / "table.md", stores=("azure",))
     figures = run_rounds("campaigns.faults.crash", options, ["commit:1", "merge:2", "merge:3"], run)
     assert figures.broken == ["merge:2"]
     assert figures.total == 3
     said = capsys.readouterr().err
-    assert "python -m campaigns.faults.crash --seed 7 --only 'merge:2'" in said
+    assert "python -m campaigns.faults.crash --seed 7 --stores azure --only 'merge:2'" in said
     assert "a lost commit" in said
     with pytest.raises(SystemExit):
         report("Kills", options, figures, "python -m campaigns.faults.crash")
