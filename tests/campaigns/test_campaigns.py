@@ -57,7 +57,7 @@ def test_hostile_tables_of_each_kind() -> None:
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_hundreds_of_hostile_tables() -> None:
-    check(hostile_tables.campaign(Options(400, SEED + 1)), 400)
+    check(hostile_tables.campaign(Options(200, SEED + 1)), 200)
 
 
 @pytest.mark.system

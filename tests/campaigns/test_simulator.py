@@ -20,7 +20,7 @@ from campaigns.simulator.simulation import ViolationError, simulator
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "proof.md"
 FEW = 40
-SCHEDULES = 4_000
+SCHEDULES = 1_500
 MORE_SCHEDULES = int(os.environ.get("SPARKLAKE_SCHEDULES", "200000"))
 SHARES = 2
 MORE_SHARES = 8

@@ -44,9 +44,9 @@ def bash(*words: object, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the wheels of a release."""
+    """Return a folder with a wheel. `make test-runtimes` installs those of a release."""
     tree = source_tree(tmp_path_factory.mktemp("wheels") / "tree")
-    return built_wheel(tree, CARGO_TARGET_DIR=str(ROOT / "kernels" / "target")).parent
+    return built_wheel(tree, SPARKLAKE_KERNELS="off").parent
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from tests.support.spark import IS_3
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+ENGINE = "auto"
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 
 

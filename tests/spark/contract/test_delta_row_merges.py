@@ -18,6 +18,7 @@ from sparklake.verbs.merges import three_way
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ENGINE = "auto"
 pytestmark = pytest.mark.spark
 
 T = "tables/t"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,17 +16,15 @@ from tests.support.spark import IS_3
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ENGINE = "auto"
 pytestmark = pytest.mark.spark
 
 TABLE = "tables/t"
-QUICK, SYSTEM = ["clone"], ["together"]
-"""A table takes many seconds, so the others are for `make test-slow`. A clone has vectors, too."""
 
 
-def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
-    if name in QUICK:
-        return ()
-    return (pytest.mark.system if name in SYSTEM else pytest.mark.exhaustive,)
+def marks_of(name: str) -> pytest.MarkDecorator:
+    """Return the mark of a feature. Alone, each takes many seconds of `make test-slow`."""
+    return pytest.mark.system if name == "together" else pytest.mark.exhaustive
 
 
 def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
