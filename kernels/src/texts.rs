@@ -42,12 +42,13 @@ fn begins_well(text: &[u8]) -> bool {
 }
 
 fn is_plain_key(text: &[u8]) -> bool {
-    let is_sound = |pair: &[u8]| pair != b"/." && pair[1] != 0;
-    begins_well(text) && text.windows(2).all(is_sound)
+    // Without an early end, for vector instructions.
+    let is_odd = |odd, pair: &[u8]| odd | (pair[0] == b'/') & (pair[1] == b'.') | (pair[1] == 0);
+    begins_well(text) && !text.windows(2).fold(false, is_odd)
 }
 
 fn is_plain_address(text: &[u8], namespace: &[u8]) -> bool {
-    if text.windows(3).any(|three| three == b"://") {
+    if text.contains(&b':') && text.windows(3).any(|three| three == b"://") {
         after_place(text).is_some_and(begins_well) && !text.starts_with(namespace)
     } else {
         is_plain_key(text) && !has_scheme(text)

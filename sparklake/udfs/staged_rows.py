@@ -27,6 +27,7 @@ from sparklake.stores.objects.addresses import (
     URI_START,
     canonical_addresses,
     canonical_schemes,
+    may_have_uris,
     stored_addresses,
 )
 from sparklake.stores.objects.key_checks import check_key
@@ -89,7 +90,7 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     path, address = rows.column("path"), canonical_schemes(rows.column("address"))
     plain = plain_keys(path) & plain_addresses(address, storage_namespace)
     if describe_store(storage_namespace).is_local:  # Paths have many spellings.
-        plain &= plain_uris(address) | _truth(pc.invert(pc.match_substring(address, "://")))
+        plain &= are_keys(address) | plain_uris(address)
     conditions = [
         pc.less_equal(pc.binary_length(path), MAX_KEY_BYTES),
         pc.greater_equal(rows.column("size"), 0),
@@ -156,6 +157,12 @@ def _are_plain_keys(texts: pa.StringArray) -> pa.BooleanArray:
     )
 
 
+def are_keys(addresses: pa.StringArray) -> Mask:
+    if not may_have_uris(addresses):
+        return np.ones(len(addresses), bool)
+    return _truth(pc.invert(pc.match_substring(addresses, "://")))
+
+
 def _truth(values: pa.BooleanArray) -> Mask:
     truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
     return truth
@@ -172,7 +179,6 @@ def plain_records(
 ) -> pa.RecordBatch:
     """Encode plain rows. `default_type` replaces a missing content type."""
     address = rows.column("address")
-    relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
     if "content_type" in rows.schema.names:
         content_type = rows.column("content_type").fill_null(default_type)
@@ -185,7 +191,7 @@ def plain_records(
         seconds=seconds,
         nanos=nanos,
         content_type=content_type,
-        relative=relative,
+        relative=are_keys(address),
     )
     keys = rows.column("path").cast(pa.binary())
     return pa.record_batch([keys, encode_entries(keys, entries)], schema=RECORD_SCHEMA)
