@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HEAP = "1g"
-ENGINES = ("local", "threads", "spark")
+ENGINES = ("local", "stream", "threads", "spark")
 FILES = "files"
 
 _PLACE = "s3://bucket/"
@@ -54,8 +54,8 @@ def main() -> None:
         f"committed, best of {args.reps} repetitions. "
         "CPU is of all processes; memory that which a process has for itself.",
         f"Spark is local[2] with a heap of {HEAP}, which is in the process below; its driver is "
-        "the Python process. `local` is a single process, which is given a stream of batches; "
-        "`threads` uses all cores, and a table mapped from disk.",
+        "the Python process. `local` is one thread, which is given a stream of batches; "
+        "`stream` is given such a stream, and `threads` a table mapped from disk, on all cores.",
     ]
     report.write(args, "Imports of rows", notes, rows)
 
@@ -122,7 +122,7 @@ def _source(session: SparkSession | None, folder: Path, name: str, engine: str) 
         return folder / f"{name}-files"
     with pa.memory_map(str(folder / f"{name}.arrow")) as mapped:
         table = pa.ipc.open_file(mapped).read_all()
-    return table.to_reader() if engine == "local" else table
+    return table.to_reader() if engine in ("local", "stream") else table
 
 
 def _row(subject: ours.Subject, meter: Meter, source: Any, engine: str) -> dict[str, Any]:

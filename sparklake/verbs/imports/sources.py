@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from sparklake.engine.base import Runner, Source, Work
+from sparklake.engine.choice import THREAD_RECORDS
 from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
@@ -81,10 +83,13 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             manifest = read_inventory_manifest(source)
         read = partial(read_inventory, manifest.settings)
         return OpenSource(name, Work(encode_tasks(manifest.files)), read, partial(_runner, 0))
-    if isinstance(source, pa.Table | pa.RecordBatchReader):
+    if isinstance(source, pa.Table):
         _check_columns(source.schema.names)
-        count = source.num_rows if isinstance(source, pa.Table) else 0
-        return OpenSource(name, source, iter, partial(_runner, count))
+        return OpenSource(name, source, iter, partial(_runner, source.num_rows))
+    if isinstance(source, pa.RecordBatchReader):
+        _check_columns(source.schema.names)
+        count, batches = _started(source)
+        return OpenSource(name, batches, iter, partial(_runner, count))
     columns = getattr(source, "columns", None)
     if columns is None or not hasattr(source, "mapInArrow"):
         raise InvalidInputError(
@@ -93,6 +98,17 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         )
     _check_columns(columns)
     return OpenSource(name, rows_by_path(source), iter, _on_spark)
+
+
+def _started(stream: pa.RecordBatchReader) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """Return the number of rows up to about THREAD_RECORDS, and all batches."""
+    first, count = list[pa.RecordBatch](), 0
+    for batch in stream:
+        first.append(batch)
+        count += batch.num_rows
+        if count >= THREAD_RECORDS:
+            break
+    return min(count, THREAD_RECORDS), chain(first, stream)
 
 
 def _runner(records: int, context: Context, branch: str) -> Runner:
