@@ -43,6 +43,9 @@ HADOOP_CLIENTS = " or ".join(each.hadoop_client for each in BUILT_IN if each.had
 
 _BUILT_IN_SCHEMES = "^({}):/".format("|".join(each for one in BUILT_IN for each in one.schemes))
 
+_FIRST_SCHEMES = "^({})://".format("|".join(each.schemes[0] for each in BUILT_IN))
+"""The canonical schemes, which no rewrite changes."""
+
 _CANONICAL = "^({})".format("|".join(each.canonical for each in BUILT_IN))
 
 _ENCODED = "^({})/".format("|".join(each.encoded_place for each in BUILT_IN if each.encoded_place))
@@ -123,7 +126,10 @@ def may_have_uris(addresses: pa.StringArray) -> bool:
 
 
 def canonical_schemes(addresses: pa.StringArray) -> pa.StringArray:
-    if not may_have_uris(addresses):
+    if (
+        not may_have_uris(addresses)
+        or pc.all(pc.match_substring_regex(addresses, _FIRST_SCHEMES)).as_py()
+    ):
         return addresses
     for each in _providers(addresses):
         if each.to_canonical is not None:
