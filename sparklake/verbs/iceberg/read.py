@@ -110,10 +110,10 @@ def _terms(iceberg: IcebergTable) -> list[Any]:
 
 def _write(view: View, iceberg: IcebergTable, files: Sequence[LiveFile]) -> None:
     columns = DeltaColumns.of(iceberg.metadata.schema_of(iceberg.snapshot))
-    shape = TableShape(
-        view.id, columns.schema, (), [*columns.features, _VECTORS], columns.configuration
-    )
     vectors, bodies = _vectors(iceberg, files)
+    # In Spark 3.5, statements that change another Iceberg table cannot read tables with vectors.
+    features = [*columns.features, _VECTORS] if any(vectors) else columns.features
+    shape = TableShape(view.id, columns.schema, (), features, columns.configuration)
     adds = _adds(iceberg, columns, files, vectors)
     head: list[dict[str, Any]] = [{"protocol": shape.protocol()}, {"metaData": shape.meta_data()}]
     view.put({**bodies, log_key(view.version): encode_actions([*head, *adds])})
