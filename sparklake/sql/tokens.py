@@ -43,14 +43,16 @@ def scan(text: str) -> list[Token]:
 
 def check_comments(text: str, tokens: Sequence[Token]) -> None:
     """Reject a line comment that Spark and sqlglot end at different places."""
-    start = 0
+    start, ends = 0, dict[int, int]()
+    for each in tokens:
+        ends.setdefault(each.start, each.end + 1)
     for end in (*(each.start for each in tokens), len(text)):
         if _CONTINUED.search(text, start, end):
             raise InvalidInputError(
                 "a comment after -- must not end in a backslash: Spark continues it on the next "
                 "line. Remove the backslash"
             )
-        start = next((each.end + 1 for each in tokens if each.start == end), end)
+        start = ends.get(end, end)
 
 
 def is_word(token: Token, *words: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from sparklake.sql.statements import (
     inserted_query,
     quoted,
 )
-from sparklake.sql.tokens import split
+from sparklake.sql.tokens import check_comments, scan, split
 from sparklake.uri import RefUri
 from tests.sql.statements import SHAPES, plain_statements
 
@@ -247,6 +249,18 @@ def test_the_query_of_a_new_table() -> None:
     ):
         with pytest.raises(InvalidInputError):
             created_table(find_tables(f"CREATE TABLE {L} USING delta {more} AS SELECT 1 AS a"))
+
+
+def test_comments_are_checked_in_linear_time() -> None:
+    """A statement is long, such as with the rows of a seed of dbt."""
+
+    def seconds(values: int) -> float:
+        text = f"INSERT INTO {L} VALUES (1{', 1' * values})"
+        tokens, start = scan(text), time.process_time()
+        check_comments(text, tokens)
+        return time.process_time() - start
+
+    assert min(seconds(8000) for _ in range(2)) < 50 * min(seconds(800) for _ in range(3))
 
 
 def test_scripts_are_split_at_semicolons() -> None:
