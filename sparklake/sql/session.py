@@ -28,6 +28,7 @@ from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
 from sparklake.verbs.tables.edits import MAX_ATTEMPTS
 from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import found_format, read_table
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import view_of
@@ -41,6 +42,9 @@ Arguments = Mapping[str, Any] | Sequence[Any] | None
 """The values of parameter markers, as in `spark.sql`."""
 
 _VIEW_PREFIX = "sparklake_"
+
+_WITH_COLUMNS = (DELTA, ICEBERG, PARQUET)
+"""The formats whose tables have columns without rows."""
 
 
 class SqlSession:
@@ -108,7 +112,7 @@ class SqlSession:
         table = open_table(branch._context, branch.name, path)
         if not table.has_objects:
             raise InvalidInputError(
-                f"there is no table {target.table}: create it with CREATE TABLE ... AS SELECT"
+                f"there is no table {target.table}: create it with CREATE TABLE"
             )
         table_format = found_format(table)
         if table_format == DELTA:
@@ -179,12 +183,21 @@ class SqlSession:
     ) -> SmallRows:
         new = created_table(statement)
         table_format = new.format or self._spark().conf.get("spark.sql.sources.default", "parquet")
+        if isinstance(new.query, str):
+            query = new.query
+            if table_format not in _WITH_COLUMNS or (table_format == PARQUET and new.partition_by):
+                raise InvalidInputError(
+                    f"{path!r} without rows would lose its columns: create it with USING delta, or "
+                    "with CREATE TABLE ... AS SELECT"
+                )
+        else:
+            query = self._text(statement, new.query)
         is_replaced = new.mode == "overwrite"
         options = {"partitionOverwriteMode": "static"} if is_replaced else {}
         if is_replaced and table_format == "delta":
             options["overwriteSchema"] = "true"
         write = branch.write(
-            self._query(self._text(statement, new.query), args),
+            self._query(query, args),
             path,
             format=str(table_format),
             mode=new.mode,

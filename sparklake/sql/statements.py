@@ -358,9 +358,12 @@ def _end(statement: Statement) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A CREATE TABLE ... AS. `format` is None for Spark's default."""
+    """A CREATE TABLE. `format` is None for Spark's default.
 
-    query: Query
+    A table of given columns has no query in the statement, but one of no rows.
+    """
+
+    query: Query | str
     format: str | None
     partition_by: Sequence[str]
     mode: str
@@ -370,16 +373,17 @@ def created_table(statement: Statement) -> NewTable:
     """Return what a CREATE TABLE creates.
 
     Raises:
-        InvalidInputError: It has no query, or a clause other than USING and PARTITIONED BY.
+        InvalidInputError: It has neither a query nor columns with types only, or a clause other
+            than USING and PARTITIONED BY.
     """
     tree, target = statement.tree, statement.target
     assert isinstance(tree, exp.Create)
     assert target is not None
     table_format, partition_by = None, []
-    if tree.expression is None or isinstance(tree.this, exp.Schema):
+    if (tree.expression is None) != isinstance(tree.this, exp.Schema):
         raise InvalidInputError(
-            f"CREATE TABLE {target.table} needs rows: write CREATE TABLE ... AS SELECT, for an "
-            "empty Delta table AS SELECT CAST(NULL AS INT) AS id, ... WHERE false"
+            f"CREATE TABLE {target.table} needs either columns or rows: write CREATE TABLE ... "
+            "(id INT, ...) or CREATE TABLE ... AS SELECT"
         )
     for each in tree.args["properties"].expressions if tree.args.get("properties") else ():
         if isinstance(each, exp.FileFormatProperty):
@@ -392,7 +396,20 @@ def created_table(statement: Statement) -> NewTable:
                 f"(COLUMN, ...), not {each.sql(dialect=Spark())}: set properties of a Delta table "
                 "with ALTER TABLE"
             )
-    return NewTable(Query([_selected(statement)]), table_format, partition_by, _mode(tree))
+    query = _no_rows(tree.this) if tree.expression is None else Query([_selected(statement)])
+    return NewTable(query, table_format, partition_by, _mode(tree))
+
+
+def _no_rows(columns: exp.Expr) -> str:
+    nulls = []
+    for each in columns.expressions:
+        if not isinstance(each, exp.ColumnDef) or each.kind is None or each.constraints:
+            raise InvalidInputError(
+                f"a column of CREATE TABLE allows only a name and a type, not "
+                f"{each.sql(dialect=Spark())}: set the others of a Delta table with ALTER TABLE"
+            )
+        nulls.append(f"CAST(NULL AS {each.kind.sql(dialect=Spark())}) AS {quoted(each.name)}")
+    return f"SELECT {', '.join(nulls)} WHERE false"
 
 
 def _are_names(columns: exp.Expr) -> bool:

@@ -263,6 +263,21 @@ def test_comments_are_checked_in_linear_time() -> None:
     assert min(seconds(8000) for _ in range(2)) < 50 * min(seconds(800) for _ in range(3))
 
 
+def test_the_columns_of_a_new_table() -> None:
+    columns = "id BIGINT, `a``b` decimal(10, 2), tags array<struct<k: string>>"
+    new = created_table(find_tables(f"CREATE TABLE {L} ({columns}) USING delta"))
+    assert new.query == (
+        "SELECT CAST(NULL AS BIGINT) AS `id`, CAST(NULL AS DECIMAL(10, 2)) AS `a``b`, "
+        "CAST(NULL AS ARRAY<STRUCT<k: STRING>>) AS `tags` WHERE false"
+    )
+    for column in ("a INT NOT NULL", "a INT COMMENT 'x'", "a INT DEFAULT 1", "PRIMARY KEY (a)"):
+        with pytest.raises(InvalidInputError, match="only a name and a type"):
+            created_table(find_tables(f"CREATE TABLE {L} ({column}) USING delta"))
+    for text in (f"CREATE TABLE {L}", f"CREATE TABLE {L} (a INT) AS SELECT 1 AS a"):
+        with pytest.raises(InvalidInputError, match="either columns or rows"):
+            created_table(find_tables(text))
+
+
 def test_scripts_are_split_at_semicolons() -> None:
     script = "SELECT ';' /* ; /* ; */ ; */; -- ;\n\nSELECT `a;``;`;;\n BEGIN SELECT 1; END"
     assert split(script) == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -161,6 +162,17 @@ def test_use_resolves_names_of_one_part(
     sql("DROP TABLE IF EXISTS R.main.tables.names")
 
 
+@pytest.mark.parametrize("table_format", ["delta", "parquet"])
+def test_a_table_is_created_with_columns(sql: Run, main: Branch, table_format: str) -> None:
+    columns = "id BIGINT, `a-b` DECIMAL(10, 2), tags ARRAY<STRUCT<k: STRING>>, day DATE"
+    sql(f"CREATE TABLE R.main.tables.empty ({columns}) USING {table_format}")
+    assert sql("SELECT * FROM R.main.tables.empty") == []
+    sql("INSERT INTO R.main.tables.empty VALUES (1, 2.5, NULL, DATE'2024-01-31')")
+    assert sql("SELECT id, `a-b`, day FROM R.main.tables.empty") == [
+        (1, Decimal("2.50"), date(2024, 1, 31))
+    ]
+
+
 def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
     refused = {
         "INSERT INTO R.v1.tables.orders VALUES (1, 1.0)": "not a branch",
@@ -170,7 +182,9 @@ def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
         "INSERT INTO R.main.tables.names SELECT 1": "do not match",
         "INSERT INTO R.main.tables.nothing SELECT 1": "no table",
         "DROP TABLE R.main.tables": "not one table",
-        "CREATE TABLE R.main.tables.x (a INT) USING delta": "needs rows",
+        "CREATE TABLE R.main.tables.x USING delta": "either columns or rows",
+        "CREATE TABLE R.main.tables.x (a INT) USING csv": "would lose its columns",
+        "CREATE TABLE R.main.tables.x (a INT) USING parquet PARTITIONED BY (a)": "would lose",
         "CREATE TABLE R.main.tables.x LOCATION '/x' AS SELECT 1 AS a": "allows only USING",
         "ALTER TABLE R.main.tables.orders RENAME TO x": "not possible",
         "ALTER TABLE R.main.tables.orders SET LOCATION '/x'": "not possible",
