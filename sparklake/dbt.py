@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ON_SCHEMAS = re.compile(r"(show databases|(create|drop) schema if (not )?exists lakefs\..*)", re.I)
 _SHOW_TABLES = re.compile(r"show table extended in (lakefs\.\S+) like '\*'", re.I)
+# dbt compares a snapshot with a view of its query, and drops it afterwards.
+_STAGING = re.compile(r"lakefs\.\S+?\.(\w+__dbt_tmp)\b", re.I)
+_STAGING_VIEW = re.compile(r"create or replace view (?=\w+__dbt_tmp\s)", re.I)
+_VIEW = re.compile(r"create or replace view (\S+) .*", re.I)
 _NAME = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
@@ -36,6 +41,12 @@ class _LakeSql:
         if _ON_SCHEMAS.fullmatch(words):
             # A schema is a folder: it exists with its tables.
             return spark_session().createDataFrame([], "namespace string")
+        text = _STAGING_VIEW.sub("create or replace temporary view ", _STAGING.sub(r"\1", text))
+        if (view := _VIEW.fullmatch(words)) and not _STAGING.fullmatch(view[1]):
+            raise InvalidInputError(
+                f"{view[1]} cannot be a view, as a lake has only tables: set materialized to "
+                "table, or to ephemeral for a model that only other models read"
+            )
         match = _SHOW_TABLES.fullmatch(words)
         return self._tables(match[1]) if match else self._lake.sql(text)
 
@@ -61,6 +72,14 @@ class _LakeSql:
             if each.path.endswith("/"):
                 log = next(iter(repo.folder(ref, f"{each.path}_delta_log/")), None)
                 yield each.path[len(folder) : -1], "parquet" if log is None else "delta"
+
+
+def _literal(value: object) -> str:
+    """Return a value of a seed as a literal. dbt-spark's has no null and no quotes in texts."""
+    if value is None:
+        return "NULL"
+    text = format(value, "f") if isinstance(value, Decimal) else str(value)
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 class _Builder:
@@ -90,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ) from error
     with connect() as lake:
         dbt_session.SparkSession = SimpleNamespace(builder=_Builder(_LakeSql(lake)))
+        dbt_session.SessionConnectionWrapper._fix_binding = staticmethod(_literal)
         outcome = dbtRunner().invoke([*(sys.argv[1:] if arguments is None else arguments)])
     if outcome.exception is not None:
         return 2

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,7 +54,7 @@ def put_orders(repo: Repository, branch: str, columns: dict[str, list[float | No
     repo.branch(branch).put("tables/orders/1.parquet", file.getvalue())
 
 
-def rows(repo: Repository, ref: str, table: str) -> list[dict[str, float]]:
+def rows(repo: Repository, ref: str, table: str) -> list[dict[str, Any]]:
     files = [each for each in repo.objects(ref, f"models/{table}/") if ".parquet" in each.path]
     bodies = (pq.read_table(io.BytesIO(repo.read_bytes(ref, each.path))) for each in files)
     return sorted((row for body in bodies for row in body.to_pylist()), key=repr)
@@ -80,11 +82,46 @@ def test_models_are_built_on_a_branch_and_merged(repo: Repository) -> None:
     assert rows(repo, "main", "prices") == [{"id": 1, "price": 20.0}, {"id": 2, "price": 50.0}]
 
 
+SEED = """\
+id,name,price,since,active
+9007199254740993,O'Neil \\n 50%,1.5,2024-01-31,true
+2,,,,
+"""
+
+
+@pytest.mark.timeout(300)
+def test_seeds_are_tables_of_the_branch(repo: Repository) -> None:
+    project = Path(os.environ["DBT_PROJECT_DIR"])
+    (project / "seeds").mkdir()
+    (project / "seeds" / "people.csv").write_text(SEED)
+    with (project / "dbt_project.yml").open("a") as file:
+        file.write("\nseeds:\n  +column_types: {id: bigint}\n")
+    (project / "models" / "names.sql").write_text("select name from {{ ref('people') }}")
+    assert main(["build", "--select", "people", "names"]) == 0
+    expected = [
+        {
+            "id": 9007199254740993,
+            "name": "O'Neil \\n 50%",
+            "price": 1.5,
+            "since": date(2024, 1, 31),
+            "active": True,
+        },
+        {"id": 2, "name": None, "price": None, "since": None, "active": None},
+    ]
+    by_id = sorted(rows(repo, "dev@", "people"), key=lambda row: -row["id"])
+    assert by_id == expected
+    assert len(rows(repo, "dev@", "names")) == 2
+    (project / "seeds" / "people.csv").write_text(SEED.replace("O'Neil", "Neil"))
+    assert main(["seed"]) == 0  # Replaces the rows.
+    assert [row["name"] for row in rows(repo, "dev", "people") if row["name"]] == ["Neil \\n 50%"]
+    assert rows(repo, "main", "people") == []
+
+
 def test_views_are_refused(repo: Repository, capfd: pytest.CaptureFixture[str]) -> None:
     view = Path(os.environ["DBT_PROJECT_DIR"], "models", "totals.sql")
     view.write_text("{{ config(materialized='view') }} select 1 as id")
     assert main(["run", "--select", "totals"]) == 1
-    assert "is not possible with lake tables" in capfd.readouterr().out
+    assert "lakefs.lake.dev.models.totals cannot be a view" in capfd.readouterr().out
     assert not repo.branch("dev").is_dirty
 
 

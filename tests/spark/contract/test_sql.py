@@ -12,6 +12,7 @@ import pytest
 
 import sparklake
 from sparklake import Branch, Lake, Repository
+from sparklake.dbt import _LakeSql
 from sparklake.errors import AlreadyExistsError, DirtyBranchError, InvalidInputError
 from sparklake.sql.session import SqlSession
 from sparklake.sql.statements import quoted
@@ -171,6 +172,29 @@ def test_a_table_is_created_with_columns(sql: Run, main: Branch, table_format: s
     assert sql("SELECT id, `a-b`, day FROM R.main.tables.empty") == [
         (1, Decimal("2.50"), date(2024, 1, 31))
     ]
+
+
+def test_a_snapshot_of_dbt_is_merged(lake: Lake, repo: Repository, main: Branch, sql: Run) -> None:
+    """Dbt compares it with a view of the rows, which it drops; other views are refused."""
+    dbt, schema = _LakeSql(lake), f"lakefs.{quoted(repo.name)}.main.tables"
+    view = f"{schema}.orders__dbt_tmp"
+    dbt.sql(
+        f"create or replace view {view}\n\n  as\n"
+        f"  select id + 1 AS id, 5.0D AS price from {schema}.orders"
+    )
+    assert [each.col_name for each in dbt.sql(f"describe extended {view}").take(2)] == [
+        "id",
+        "price",
+    ]
+    dbt.sql(
+        f"merge into {schema}.orders as DBT_INTERNAL_DEST using {view} as DBT_INTERNAL_SOURCE "
+        "on DBT_INTERNAL_SOURCE.id = DBT_INTERNAL_DEST.id when not matched then insert *"
+    )
+    dbt.sql(f"drop view if exists {view}")
+    assert sql("SELECT * FROM R.main.tables.orders ORDER BY id") == [(1, 10), (2, 20), (3, 5)]
+    assert not list(repo.objects("main", "tables/orders__dbt_tmp"))
+    with pytest.raises(InvalidInputError, match="x cannot be a view"):
+        dbt.sql(f"create or replace view {schema}.x as select 1 as a")
 
 
 def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
