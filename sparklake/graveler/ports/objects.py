@@ -115,7 +115,8 @@ class ObjectStore(Protocol):
     def replace(self, key: str, body: bytes) -> None:
         """Write an object, replacing an existing one. Never use it for tree files.
 
-        Atomic: a reader sees the old or the new object. Durable on return.
+        Atomic: a reader sees the old or the new object. Durable on return. An attempt that times
+        out and arrives after a later call must not replace its object.
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
