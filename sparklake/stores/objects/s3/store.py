@@ -48,8 +48,9 @@ _READ_ATTEMPTS = 3
 _UPLOAD = "?uploadId="
 
 _BEYOND_THE_END = {"InvalidRange", "416"}
-# AWS answers "NoSuchKey" if the object to replace was deleted.
-_CHANGED = {"PreconditionFailed", "412", "NoSuchKey"}
+_PRESENT = {"PreconditionFailed", "412"}
+# The object to replace was deleted.
+_GONE = "NoSuchKey"
 # Another conditional write of the key was in progress: AWS asks to repeat the whole write.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -104,9 +105,14 @@ class S3Store(BucketStore):
         target = {**self._target(key), "IfMatch": f'"{item.checksum}"'}
         stream, size = BytesIO(body), len(body)
         with s3_errors(self._address(key)):
-            return _wins(
-                lambda: _put_whole(target, stream, size), lambda: self._holds(key, stream, size)
-            )
+            try:
+                return _wins(
+                    lambda: _put_whole(target, stream, size), lambda: self._holds(key, stream, size)
+                )
+            except ClientError as error:
+                if error_code(error) != _GONE:
+                    raise
+                return False
 
     def put_files_if_absent(
         self, files: Mapping[str, Path], watch: Watch | None = None
@@ -274,7 +280,7 @@ def _wins(write: Callable[[], None], holds: Callable[[], bool]) -> bool:
         except ClientError as error:
             code = error_code(error)
             in_doubt |= error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
-            if code in _CHANGED:
+            if code in _PRESENT:
                 return in_doubt and holds()
             if code not in _CONFLICT or pause is None:
                 raise
