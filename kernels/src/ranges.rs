@@ -125,7 +125,7 @@ impl<'a> Output<'a> for NewRanges<'a> {
     fn push(&mut self, entry: &[u8], id: &Id, pool: &mut Pool) -> Outcome<()> {
         let key = Entry::parse(entry)?.key;
         self.reach(key, pool)?;
-        if !self.pieces.get(self.piece).is_some_and(|piece| piece.start <= key) {
+        if self.pieces.get(self.piece).is_none_or(|piece| piece.start > key) {
             return Ok(());
         }
         self.encoded.push(entry)?;

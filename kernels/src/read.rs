@@ -93,6 +93,7 @@ pub fn read_directory(block: &[u8], data_bytes: usize) -> Outcome<Directory> {
     let keys = &block[ids_end..];
     let numbers: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
     check_numbers(&numbers, blocks, records, data_bytes, keys.len())?;
+    check_keys(&numbers[FIRST_KEY_BYTES * blocks..(LAST_KEY_BYTES + 1) * blocks], keys)?;
     Ok(Directory { ids, numbers, blocks, keys: keys.to_vec() })
 }
 
@@ -125,6 +126,19 @@ fn check_numbers(
         }
     }
     require(end <= data_bytes && total == records && keys == key_bytes)
+}
+
+/// Declines first and last keys of data blocks that do not ascend.
+fn check_keys(lengths: &[i64], mut keys: &[u8]) -> Outcome<()> {
+    let mut each = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (key, others) = keys.split_at_checked(position(*length)?).ok_or(Declined)?;
+        each.push(key);
+        keys = others;
+    }
+    let (firsts, lasts) = each.split_at(lengths.len() / 2);
+    require(firsts.iter().zip(lasts).all(|(first, last)| first <= last))?;
+    require(lasts.iter().zip(&firsts[1..]).all(|(last, next)| last < next))
 }
 
 /// A data block: its place, the size of its content, and its number of records.

@@ -223,6 +223,12 @@ def test_random_tasks_are_equal_both_ways() -> None:
 
 
 @needs_kernels
+def test_a_data_block_with_a_last_key_below_its_first_is_not_skipped() -> None:
+    """In this case the last key is damaged, and all checksums are right."""
+    check("sparklake 0 1330")
+
+
+@needs_kernels
 def test_plain_objects_are_listed_by_the_kernel() -> None:
     """Overlaid by staged layers, and within the pieces' interval only."""
     if kernel_choice.CHOICE.library is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from operator import ge, gt
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +115,10 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
     if ends[-1] != len(tail):
         raise NotOurLayoutError
     keys = [tail[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    return Directory(ids.reshape(records, 4), numbers, keys[:blocks], keys[blocks:])
+    first_keys, last_keys = keys[:blocks], keys[blocks:]
+    if any(map(gt, first_keys, last_keys)) or any(map(ge, last_keys, first_keys[1:])):
+        raise NotOurLayoutError
+    return Directory(ids.reshape(records, 4), numbers, first_keys, last_keys)
 
 
 def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
