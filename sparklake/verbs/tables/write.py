@@ -229,6 +229,7 @@ def removals(
     within, equal = None, set[str]()
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
         within = pc.unique(_partition(pc.unique(names), depth)).drop_null()
+        numbers = _unpadded(within)
     for batch in table.objects.batches():
         paths = batch.column("path")
         name = pc.utf8_slice_codeunits(paths, len(table.folder))
@@ -236,7 +237,7 @@ def removals(
         if within is not None:
             partitions = _partition(name, depth)
             is_within = pc.is_in(partitions, value_set=within)
-            is_equal = pc.is_in(_unpadded(partitions), value_set=_unpadded(within))
+            is_equal = pc.is_in(_unpadded(partitions), value_set=numbers)
             equal.update(partitions.filter(pc.and_not(is_equal, is_within)).unique().to_pylist())
             removed = pc.and_(removed, is_within)
         if pc.any(removed).as_py():
