@@ -68,11 +68,8 @@ def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
     canonical = canonical_addresses(addresses)
-    inside = pc.or_(
-        pc.invert(pc.match_substring(addresses, "://")),
-        pc.starts_with(canonical, f"{storage_namespace}/"),
-    )
-    if pc.any(inside).as_py():
+    inside = are_keys(addresses) | _truth(pc.starts_with(canonical, f"{storage_namespace}/"))
+    if inside.any():
         raise CollectionRunningError(
             "nothing was staged: a running garbage collection may delete one of the objects. "
             "Stage them after `sparklake gc run` finishes"
