@@ -83,7 +83,7 @@ class MergeSides(NamedTuple):
     source: ResolvedRef
     dest: Commit
     trees: ThreeWayTrees
-    dirty: bool = False
+    dirty: bool
 
 
 @restarts(versions=True)
