@@ -83,11 +83,10 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             manifest = read_inventory_manifest(source)
         read = partial(read_inventory, manifest.settings)
         return OpenSource(name, Work(encode_tasks(manifest.files)), read, partial(_runner, 0))
-    if isinstance(source, pa.Table):
+    if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
-        return OpenSource(name, source, iter, partial(_runner, source.num_rows))
-    if isinstance(source, pa.RecordBatchReader):
-        _check_columns(source.schema.names)
+        if isinstance(source, pa.Table):
+            return OpenSource(name, source, iter, partial(_runner, source.num_rows))
         count, batches = _started(source)
         return OpenSource(name, batches, iter, partial(_runner, count))
     columns = getattr(source, "columns", None)
