@@ -253,6 +253,7 @@ def test_plain_objects_are_listed_by_the_kernel() -> None:
     layer = [tombstone(b"k/050"), *records_of(changed)]
     sides = [SideStream(store.add(each, 8, compress=True)) for each in (records_of(base), layer)]
     task = new_task([Interval(b"k/010", b"k/250")], sides)
+    # The store has only what tasks read.
     (batch,) = compiled_tasks.list_task(store, task, "s3://bucket")  # type: ignore[arg-type]
     expected = {**base, **changed}
     paths = [path for path in sorted(expected) if "k/010" <= path < "k/250" and path != "k/050"]
