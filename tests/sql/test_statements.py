@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlglot import Token
 
@@ -54,7 +55,10 @@ names = st.builds(
 @given(st.sampled_from(SHAPES), st.tuples(names, names, names), st.data())
 def test_only_names_change(shape: str, tables: tuple[TableName, ...], data: st.DataObject) -> None:
     spelled = [data.draw(spellings(each)) for each in tables]
-    # Some shapes have a name in a comment, too, where it stays as it is.
+    # Some shapes have the second name in a comment, where it stays as it is. It must not end it.
+    assume(
+        not re.search(r"(--|/\*) \{1\}", shape) or not re.search(r"[\r\n]|/\*|\*/", tables[1].path)
+    )
     text = shape
     for at, each in enumerate(spelled):
         text = text.replace(f"{{{at}}}", each)
