@@ -26,6 +26,7 @@ from sparklake.testing.s3_server import REGION, s3_environment, s3_server
 
 _CHUNK_BYTES = 1 << 16
 _HEAD_END = b"\r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100 "
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _WAITS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
@@ -144,38 +145,80 @@ class _Proxy:
         control.send(self.counts)
 
     async def _connected(self, client: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-        address = urlsplit(self.upstream)
-        answers, server = await asyncio.open_connection(address.hostname, address.port)
-        answering = asyncio.create_task(_copy_all(answers, to))
-        # Cancelled, too, is a connection whose client is still there when all ends.
-        with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            while True:
-                await self._pass_on(client, server)
-        server.close()
-        with suppress(asyncio.CancelledError):
-            await answering
+        loop = asyncio.get_running_loop()
+        host, _, port = urlsplit(self.upstream).netloc.partition(":")
+        with socket.create_connection((host, int(port))) as server:
+            server.setblocking(False)
+            answers = _Answers(server, to)
+            answering = loop.create_task(answers.pass_on())
+            # Cancelled, too, is a connection whose client is still there when all ends.
+            with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+                while True:
+                    head = loop.create_task(client.readuntil(_HEAD_END))
+                    await asyncio.wait([head, answering], return_when=asyncio.FIRST_COMPLETED)
+                    if answering.done():
+                        head.cancel()
+                        break
+                    await self._pass_on(await head, client, server, answers)
+            answering.cancel()
+        to.close()
 
-    async def _pass_on(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, head: bytes, client: asyncio.StreamReader, server: socket.socket, answers: _Answers
+    ) -> None:
         """Pass one request on; what the client sends in one go is late once."""
-        head = await client.readuntil(_HEAD_END)
         if _CHUNKED.search(head):
             raise ValueError("the proxy takes requests of a given length only")
         self.counts[kind_of(head)] += 1
         await asyncio.sleep(self.latency)
-        server.write(head)
+        loop = asyncio.get_running_loop()
+        answers.first = loop.create_future()
+        await loop.sock_sendall(server, head)
         length = _LENGTH.search(head)
         left = int(length[1]) if length else 0
         if left and _WAITS.search(head):
             # The client sends the rest when the server has asked for it: a second way there.
+            if not (await answers.first).startswith(_CONTINUE):
+                return
             first = await client.read(min(left, _CHUNK_BYTES))
             await asyncio.sleep(self.latency)
-            server.write(first)
+            await answers.send(first)
             left -= len(first)
         while left:
             chunk = await client.readexactly(min(left, _CHUNK_BYTES))
-            server.write(chunk)
-            await server.drain()
+            await answers.send(chunk)
             left -= len(chunk)
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The server's side of a connection.
+
+    A server may answer and close before it has read a request, whose client reads the answer only
+    when all is sent. `first` gets what the server says first after a request.
+    """
+
+    server: socket.socket
+    to: asyncio.StreamWriter
+    first: asyncio.Future[bytes] | None = None
+
+    async def send(self, chunk: bytes) -> None:
+        """Send a part of a request's body, unless the server has closed the connection."""
+        with suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self.server, chunk)
+
+    async def pass_on(self) -> None:
+        """Pass answers to the client until the server closes the connection."""
+        chunk = b" "
+        while chunk:
+            try:
+                chunk = await asyncio.get_running_loop().sock_recv(self.server, _CHUNK_BYTES)
+            except ConnectionError:
+                chunk = b""
+            if self.first is not None and not self.first.done():
+                self.first.set_result(chunk)
+            self.to.write(chunk)
+            await self.to.drain()
 
 
 def kind_of(head: bytes) -> str:
@@ -186,11 +229,3 @@ def kind_of(head: bytes) -> str:
         return "LIST"
     about = "table" if re.search(r"/_lakefs/[0-9a-f]{64}$", url.path) else "other"
     return f"{method.decode()} {about}"
-
-
-async def _copy_all(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while chunk := await source.read(_CHUNK_BYTES):
-            to.write(chunk)
-            await to.drain()
-    to.close()
