@@ -1,7 +1,8 @@
 """The cost of a merge of rows beside a full rewrite: python -m benchmarks.row_merges.
 
 Both sides change other rows of the same files of a Delta table. The merge of rows reads these files
-only. The rewrite joins the whole tables of base, source and dest, and overwrites dest.
+only: the others are moved away while it runs. The rewrite joins the whole tables of base, source
+and dest, and overwrites dest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +62,9 @@ def _rows(folder: Path, args: Namespace) -> Iterator[dict[str, Any]]:
         counts = preview.row_merges[_TABLE]
         read = {"files read": counts.files, "bytes read": counts.bytes}
         yield {"what": "preview with counts of rows", "wall, s": seconds, **read}
-        _, seconds = _timed(lambda: repo.merge("dev", "main", rules=_RULES))
+        with _unchanged_moved_away(repo) as count:
+            _, seconds = _timed(lambda: repo.merge("dev", "main", rules=_RULES))
+        assert count == args.files - args.changed_files, f"{count} unchanged files"
         assert _sums(repo.read("main", _TABLE)) == expected
         yield {"what": "merge of rows", "wall, s": seconds, **read}
         main.hard_reset(start)
@@ -141,6 +145,20 @@ def _data(repo: Repository, ref: str) -> list[Any]:
     live = {Path(each).name for each in repo.read(ref, _TABLE).inputFiles()}
     objects = repo.objects(ref, f"{_TABLE}/")
     return [each for each in objects if Path(each.address).name in live]
+
+
+@contextmanager
+def _unchanged_moved_away(repo: Repository) -> Iterator[int]:
+    """Move the data files that all sides have away, so that reading one fails."""
+    sides = ({each.address for each in _data(repo, ref)} for ref in ("base", "dev", "main"))
+    files = [Path(each.removeprefix("file://")) for each in set.intersection(*sides)]
+    for each in files:
+        each.rename(each.with_suffix(".away"))
+    try:
+        yield len(files)
+    finally:
+        for each in files:
+            each.with_suffix(".away").rename(each)
 
 
 def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
