@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shutil
@@ -115,6 +116,42 @@ def test_seeds_are_tables_of_the_branch(repo: Repository) -> None:
     assert main(["seed"]) == 0  # Replaces the rows.
     assert [row["name"] for row in rows(repo, "dev", "people") if row["name"]] == ["Neil \\n 50%"]
     assert rows(repo, "main", "people") == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("branch", "name"), [("pr_12", "pr_12"), ("fix-1", "`fix-1`")])
+def test_a_target_for_each_branch(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch, branch: str, name: str
+) -> None:
+    repo.create_branch(branch, "main")
+    head = repo.branch("main").head.id
+    monkeypatch.setenv("LAKE_BRANCH", name)
+    assert main(["build", "--target", "ci"]) == 0
+    assert rows(repo, branch, "totals") == [{"orders": 2, "price": 70.0}]
+    others = [repo.branch(each) for each in ("dev", "main")]
+    assert [(each.head.id, each.is_dirty) for each in others] == [(head, False)] * 2
+
+
+@pytest.mark.timeout(300)
+def test_ephemeral_models_previews_and_docs(
+    repo: Repository, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = Path(os.environ["DBT_PROJECT_DIR"])
+    selected = (
+        "{{ config(materialized='ephemeral') }} select * from {{ ref('prices') }} where id = 2"
+    )
+    (project / "models" / "selected.sql").write_text(selected)
+    (project / "models" / "shown.sql").write_text(
+        "select price + 7 as cost from {{ ref('selected') }}"
+    )
+    assert main(["build", "--select", "prices", "selected", "shown"]) == 0
+    assert rows(repo, "dev", "shown") == [{"cost": 57.0}]
+    assert rows(repo, "dev", "selected") == []
+    assert main(["show", "--select", "shown"]) == 0
+    assert re.search(r"cost[^\w]*57", capfd.readouterr().out)
+    assert main(["docs", "generate"]) == 0
+    nodes = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
+    assert nodes["model.shop.shown"]["columns"].keys() == {"cost"}
 
 
 def test_views_are_refused(repo: Repository, capfd: pytest.CaptureFixture[str]) -> None:
