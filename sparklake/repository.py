@@ -722,7 +722,7 @@ class Repository:
 
         Raises:
             InvalidInputError: The destination has no finished export of the commit, or the table
-                has position deletes, whose rows contain paths.
+                has position deletes in another format than Parquet.
         """
         from sparklake.verbs.exports.register import register
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,6 +120,30 @@ def read_position_deletes(body: bytes, file: TableFile) -> pa.Table:
     if pairs.num_rows != file.records or any(each.null_count for each in pairs.columns):
         raise CorruptFileError(f"{file.path} does not have the rows that its manifest lists")
     return pairs
+
+
+def with_moved_paths(body: bytes, path: str, place: Callable[[str], str]) -> tuple[bytes, str, str]:
+    """Return a position delete file with each path replaced, and the first and the last path.
+
+    Raises:
+        CorruptFileError: It is not such a Parquet file, or has no rows.
+    """
+    try:
+        with pq.ParquetFile(pa.BufferReader(body)) as parquet:
+            rows = parquet.read()
+        column = rows.column(_PATH).cast(pa.string()).combine_chunks().dictionary_encode()
+        places = pa.array([place(each) for each in column.dictionary.to_pylist()], pa.string())
+        paths = places.take(column.indices).cast(rows.schema.field(_PATH).type)
+        columns = {**dict(zip(rows.schema.names, rows.columns, strict=True)), _PATH: paths}
+        # Only the schema has the field ids. The file is sorted by path, and so is the new one.
+        order = [(each, "ascending") for each in (_PATH, _POSITION)]
+        moved = pa.table(columns, rows.schema).sort_by(order)
+        sink = pa.BufferOutputStream()
+        pq.write_table(moved, sink, store_schema=False)
+        first, last = (moved.column(_PATH)[at].as_py() for at in (0, -1))
+    except (pa.ArrowException, IndexError, KeyError, OSError, UnicodeDecodeError) as error:
+        raise CorruptFileError(f"{path} is not a position delete file: {error}") from error
+    return sink.getvalue().to_pybytes(), first, last
 
 
 def vector_bytes(vector: TableFile) -> int:

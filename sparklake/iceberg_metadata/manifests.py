@@ -14,6 +14,7 @@ T = TypeVar("T")
 _REQUIRED: Any = object()
 _EXISTING, _ADDED, _DELETED = 0, 1, 2
 _DELETES_MANIFEST = 1
+_PATH_COLUMN, _SPLITS = 2147483546, 132
 
 
 class Content(IntEnum):
@@ -102,26 +103,54 @@ def moved_list(body: bytes, manifests: Mapping[str, tuple[str, int]]) -> bytes:
     return file.with_records({**each, 500: path, 501: length} for each, path, length in places)
 
 
-def moved_manifest(body: bytes, place: Callable[[str], str]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class MovedDeletes:
+    """A position delete file with other paths in its rows. The bounds are those of the paths."""
+
+    path: str
+    size: int
+    lower: bytes
+    upper: bytes
+
+
+def moved_manifest(
+    body: bytes, place: Callable[[str], str], move_deletes: Callable[[str], MovedDeletes]
+) -> bytes:
     """Return a manifest with the path of each file replaced.
 
+    The rows of position deletes contain paths, so `move_deletes` writes these files again.
+
     Raises:
-        InvalidInputError: It has position deletes, whose rows contain paths.
+        InvalidInputError: It has position deletes in another format than Parquet.
     """
     file = AvroFile.of(body)
-    return file.with_records({**each, 2: _moved_file(each[2], place)} for each in file.records())
+    return file.with_records(_moved_entry(each, place, move_deletes) for each in file.records())
 
 
-def _moved_file(fields: ById, place: Callable[[str], str]) -> ById:
-    content, kind = _value(fields, 134, int, 0), _value(fields, 101, str).lower()
+def _moved_entry(
+    entry: ById, place: Callable[[str], str], move_deletes: Callable[[str], MovedDeletes]
+) -> ById:
+    fields = _value(entry, 2, dict)
     path, target = _value(fields, 100, str), _value(fields, 143, str, None)
-    if content == Content.POSITION_DELETES and kind != "puffin":
-        raise InvalidInputError(
-            f"it has position deletes ({path}), whose rows contain paths of files. Compact the "
-            "table with rewrite_data_files first"
-        )
     moved = {**fields, 100: place(path)}
-    return moved if target is None else {**moved, 143: place(target)}
+    if target is not None:
+        moved[143] = place(target)
+    content, kind = _value(fields, 134, int, 0), _value(fields, 101, str).lower()
+    is_live = _value(entry, 0, int) != _DELETED
+    if is_live and content == Content.POSITION_DELETES and kind != "puffin":
+        if kind != "parquet":
+            raise InvalidInputError(
+                f"it has position deletes of the format {kind!r} ({path}), whose rows contain "
+                "paths of files: write the rows to a new table, and export that"
+            )
+        deletes = move_deletes(path)
+        moved |= {100: deletes.path, 104: deletes.size}
+        for number, bound in ((125, deletes.lower), (128, deletes.upper)):
+            if _PATH_COLUMN in (moved.get(number) or ()):
+                moved[number] = {**moved[number], _PATH_COLUMN: bound}
+        if _SPLITS in moved:
+            moved[_SPLITS] = None
+    return {**entry, 2: moved}
 
 
 def _table_file(fields: ById, manifest: Manifest, sequence_number: int) -> TableFile:

@@ -18,7 +18,7 @@ from sparklake.iceberg_metadata.documents import (
     with_former,
     with_properties,
 )
-from sparklake.iceberg_metadata.manifests import moved_list, moved_manifest
+from sparklake.iceberg_metadata.manifests import MovedDeletes, moved_list, moved_manifest
 from tests.iceberg_metadata.test_avro import compressed, record
 from tests.support.iceberg import manifest, manifest_list
 
@@ -69,10 +69,14 @@ FILE = {
 }
 
 
+def no_deletes(path: str) -> MovedDeletes:
+    raise AssertionError(path)
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_moved_manifests(version: int) -> None:
     body = manifest(version, [FILE, {**FILE, "file_path": "old/y"}])
-    result = moved_manifest(body, lambda path: path.replace("old", "new"))
+    result = moved_manifest(body, lambda path: path.replace("old", "new"), no_deletes)
     rows = [*decode_records(body)]
     expected = [{**each, 2: {**each[2], 100: each[2][100].replace("old", "new")}} for each in rows]
     assert [*decode_records(result)] == expected
@@ -87,10 +91,17 @@ def test_moved_manifests(version: int) -> None:
 
 def test_moved_deletes() -> None:
     vector = {**FILE, "file_format": "PUFFIN", "content": 1, "referenced_data_file": "old/y"}
-    (found,) = decode_records(moved_manifest(manifest(3, [vector]), str.upper))
+    (found,) = decode_records(moved_manifest(manifest(3, [vector]), str.upper, no_deletes))
     assert (found[2][100], found[2][143]) == ("OLD/X", "OLD/Y")
-    with pytest.raises(InvalidInputError, match=r"position deletes \(old/x\)"):
-        moved_manifest(manifest(2, [{**FILE, "content": 1}]), str)
+    deletes = manifest(2, [{**FILE, "content": 1}])
+    moved = moved_manifest(deletes, str.upper, lambda _: MovedDeletes("new", 7, b"a", b"b"))
+    (found,) = decode_records(moved)
+    assert (found[2][100], found[2][104]) == ("new", 7)
+    # A removed file need not exist.
+    file = AvroFile.of(deletes)
+    removed = file.with_records([{**each, 0: 2} for each in file.records()])
+    (found,) = decode_records(moved_manifest(removed, str.upper, no_deletes))
+    assert found[2][100] == "OLD/X"
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])

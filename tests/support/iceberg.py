@@ -21,6 +21,8 @@ FIELDS = [
     {"id": 1, "name": "id", "required": False, "type": "long"},
     {"id": 2, "name": "name", "required": False, "type": "string"},
 ]
+DELETE_COLUMNS = (2147483546, 2147483545)
+"""The field ids of the columns of position deletes: the path, and the position."""
 
 
 def field(name: str, number: int, kind: Any, *, optional: bool = False) -> dict[str, Any]:
@@ -145,13 +147,20 @@ class HandTable:
         return self.parquet(name, table.cast(schema), 0, **fields)
 
     def position_deletes(self, name: str, *rows: tuple[str, int]) -> dict[str, Any]:
-        table = pa.table(
-            {
-                "file_path": [f"{self.location}/data/{path}" for path, _ in rows],
-                "pos": pa.array([each for _, each in rows], pa.int64()),
-            }
+        paths = [f"{self.location}/data/{path}" for path, _ in rows]
+        columns = {"file_path": pa.string(), "pos": pa.int64()}
+        schema = pa.schema(
+            [
+                pa.field(each, kind, False, {"PARQUET:field_id": str(number)})
+                for (each, kind), number in zip(columns.items(), DELETE_COLUMNS, strict=True)
+            ]
         )
-        return self.parquet(name, table, 1)
+        table = pa.table([paths, [each for _, each in rows]], schema)
+        bounds = {
+            f"{name}_bounds": [{"key": DELETE_COLUMNS[0], "value": path.encode()}]
+            for name, path in (("lower", min(paths)), ("upper", max(paths)))
+        }
+        return self.parquet(name, table, 1, **bounds)
 
     def vectors(self, name: str, rows: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
         """Write a Puffin file of deletion vectors."""

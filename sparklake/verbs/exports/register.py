@@ -9,7 +9,13 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.iceberg_metadata.documents import decode_document, encode_document, moved
 from sparklake.iceberg_metadata.edits import without_places
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
-from sparklake.iceberg_metadata.manifests import manifests_in, moved_list, moved_manifest
+from sparklake.iceberg_metadata.live import with_moved_paths
+from sparklake.iceberg_metadata.manifests import (
+    MovedDeletes,
+    manifests_in,
+    moved_list,
+    moved_manifest,
+)
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
@@ -64,6 +70,7 @@ class _Export:
         self._iceberg, self._store, self._commit = iceberg, store, commit
         self._folder = f"{iceberg.table.folder}{_FOLDER}{commit}/"
         self._manifests = dict[str, tuple[str, int]]()
+        self._deletes = dict[str, MovedDeletes]()
 
     def put_metadata(self) -> str:
         document = decode_document(self._body(None))
@@ -78,13 +85,20 @@ class _Export:
     def _put_list(self, path: str) -> str:
         body = self._body(path)
         manifests = {each.path: self._put_manifest(each.path) for each in manifests_in(body)}
-        return self._put(_name(path), moved_list(body, manifests))[0]
+        return self._put(self._name(path), moved_list(body, manifests))[0]
 
     def _put_manifest(self, path: str) -> tuple[str, int]:
         if path not in self._manifests:
-            body = moved_manifest(self._body(path), self._place)
-            self._manifests[path] = self._put(_name(path), body)
+            body = moved_manifest(self._body(path), self._place, self._put_deletes)
+            self._manifests[path] = self._put(self._name(path), body)
         return self._manifests[path]
+
+    def _put_deletes(self, path: str) -> MovedDeletes:
+        if path not in self._deletes:
+            body, first, last = with_moved_paths(self._body(path), path, self._place)
+            place, size = self._put(self._name(path), body)
+            self._deletes[path] = MovedDeletes(place, size, first.encode(), last.encode())
+        return self._deletes[path]
 
     def _body(self, path: str | None) -> bytes:
         iceberg = self._iceberg
@@ -93,11 +107,10 @@ class _Export:
     def _place(self, path: str) -> str:
         return f"{self._store.uri}/{self._iceberg.path(path)}"
 
+    def _name(self, path: str) -> str:
+        return self._iceberg.path(path).removeprefix(self._iceberg.table.folder)
+
     def _put(self, name: str, body: bytes) -> tuple[str, int]:
         key = f"{self._folder}{name}"
         self._store.replace(key, body)
         return f"{self._store.uri}/{key}", len(body)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from campaigns.faults.table_writes import edit_iceberg
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.iceberg_metadata.avro import decode_records
 from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.iceberg.tree_table import open_iceberg
 from sparklake.verbs.tables.version import open_table
-from tests.support.iceberg import HandTable
+from tests.support.iceberg import DELETE_COLUMNS, HandTable
 
 TABLE, NAME = "tables/t", "glue.sales.orders"
 
@@ -27,8 +29,8 @@ def repo(tmp_path: Path) -> Repository:
 def test_an_export_needs_no_lake(repo: Repository, tmp_path: Path, version: int) -> None:
     table, main = HandTable(tmp_path / "t", version), repo.branch("main")
     table.commit(table.data("a", 1, 2, 3))
-    if version == 3:
-        table.commit(*table.vectors("v", {"a": [1]}))
+    in_position_deletes = [table.position_deletes("d", ("a", 1))]
+    table.commit(*(in_position_deletes if version == 2 else table.vectors("v", {"a": [1]})))
     table.write(properties={"write.data.path": table.location})
     main.import_objects(str(table.folder), TABLE)
     with edit_iceberg(repo, "main", TABLE) as (place, _):
@@ -55,18 +57,43 @@ def test_an_export_needs_no_lake(repo: Repository, tmp_path: Path, version: int)
     live = {each.file.path.rpartition("/")[2]: each for each in iceberg.live_files()}
     assert {name: each.file.records for name, each in live.items()} == {"a": 3, "b": 1}
     assert (live["a"].vector is not None) == (version == 3)
+    assert version == 3 or [*live["a"].rows] == [1]
     places = {each.address for each in other.objects("main")}
     assert all(each.startswith(f"file://{out}/{TABLE}/") for each in places)
 
 
+def test_moved_position_deletes(repo: Repository, tmp_path: Path) -> None:
+    """The rows, the field ids, the size, the bounds and the target belong to the moved file."""
+    table, main, out = HandTable(tmp_path / "t", 3), repo.branch("main"), str(tmp_path / "out")
+    target = f"{table.location}/data/b"
+    deletes = {**table.position_deletes("d", ("b", 1), ("a", 0)), "referenced_data_file": target}
+    table.commit(table.data("a", 1, 2), table.data("b", 3, 4), deletes)
+    main.import_objects(str(table.folder), TABLE)
+    repo.export("main", out)
+    registered = repo.register("main", TABLE, out, NAME).metadata.rpartition("/")[0]
+    folder = Path(registered.removeprefix("file://"))
+    (entry,) = decode_records((folder / "metadata/1-m1.avro").read_bytes())
+    moved, places = folder / "data/d", [f"file://{out}/{TABLE}/data/{each}" for each in "ab"]
+    lower, upper = ([*entry[2][number].items()] for number in (125, 128))
+    assert lower == [(DELETE_COLUMNS[0], places[0].encode())]
+    assert upper == [(DELETE_COLUMNS[0], places[1].encode())]
+    assert (entry[2][100], entry[2][143]) == (f"{registered}/data/d", places[1])
+    assert entry[2][104] == moved.stat().st_size
+    rows = pq.read_table(moved)
+    assert rows.to_pydict() == {"file_path": places, "pos": [0, 1]}
+    fields = [each.metadata[b"PARQUET:field_id"] for each in rows.schema]
+    assert fields == [str(each).encode() for each in DELETE_COLUMNS]
+
+
 def test_refused_registrations(repo: Repository, tmp_path: Path) -> None:
     table, main, out = HandTable(tmp_path / "t", 2), repo.branch("main"), str(tmp_path / "out")
-    table.commit(table.data("a", 1, 2), table.position_deletes("d", ("a", 0)))
+    in_orc = {**table.position_deletes("d", ("a", 0)), "file_format": "ORC"}
+    table.commit(table.data("a", 1, 2), in_orc)
     main.import_objects(str(table.folder), TABLE)
     with pytest.raises(InvalidInputError, match="is not an export of"):
         repo.register("main", TABLE, out, NAME)
     repo.export("main", out)
-    with pytest.raises(InvalidInputError, match=r"position deletes .* rewrite_data_files"):
+    with pytest.raises(InvalidInputError, match=r"position deletes of the format 'orc'"):
         repo.register("main", TABLE, out, NAME)
     with pytest.raises(ObjectNotFoundError, match="no Iceberg table at 'tables/u'"):
         repo.register("main", "tables/u", out, NAME)
