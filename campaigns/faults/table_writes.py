@@ -54,7 +54,7 @@ def edit_iceberg(
     """Edit an Iceberg table without Spark; yield the place of the copy, and its name in SQL."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iceberg_writes, "check_native", lambda context: None)
-        patch.setattr(iceberg_writes, "session_catalog", lambda context: "catalog")
+        patch.setattr(iceberg_writes, "session_catalog", lambda *_: "catalog")
         with repo.branch(branch).edit_iceberg(path, once=once) as name:
             yield f"data/{name.split('`')[1]}", name
 

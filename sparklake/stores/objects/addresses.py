@@ -153,10 +153,17 @@ def _replaced(
     return pa.array([change(each) if is_odd else each for each, is_odd in pairs], pa.string())
 
 
-def spark_uri(uri: str) -> str:
-    """Convert a canonical URI for Spark, with the scheme of Hadoop's client."""
-    provider = find_provider(uri.partition("://")[0])
-    return uri if provider is None or provider.to_spark is None else provider.to_spark.text(uri)
+def spark_uri(uri: str, like: str = "") -> str:
+    """Convert a canonical URI for Spark, with the scheme of Hadoop's client.
+
+    It is unchanged if `like` has the same scheme, and some sessions read that.
+    """
+    scheme = uri.partition("://")[0]
+    provider = find_provider(scheme)
+    if provider is None or provider.to_spark is None:
+        return uri
+    is_handled = provider.spark_may_handle and like.startswith(f"{scheme}://")
+    return uri if is_handled else provider.to_spark.text(uri)
 
 
 def may_be_handled(uri: str) -> bool:

@@ -88,6 +88,11 @@ class IcebergRows:
     def identity(self) -> Hashable:
         return self.folder, *((each.info.path, each.info.address) for each in self.tables)
 
+    @property
+    def _location(self) -> str:
+        location: str = self.tables[_DEST].table.document["location"]
+        return location
+
     @cached_property
     def _files(self) -> RowFiles:
         return RowFiles.of([each.table for each in self.tables], self.apart)
@@ -116,7 +121,7 @@ class IcebergRows:
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         # Reports a missing jar.
-        session_catalog(self.context)
+        session_catalog(self.context, self._location)
         place = _new_place()
         frames = [
             self._frame(place, name, *each)
@@ -135,7 +140,7 @@ class IcebergRows:
 
     def _put(self, place: str, name: str, at: int, files: DataFiles) -> tuple[Document, str]:
         """Put the manifests of a partial table; return its metadata and location."""
-        uri = spark_uri(f"{self.context.info.storage_namespace}/{place}")
+        uri = spark_uri(f"{self.context.info.storage_namespace}/{place}", self._location)
         document, bodies = self._sides.partial(
             at, files.values(), lambda each: f"{uri}/{each}", name
         )
@@ -170,7 +175,8 @@ class IcebergRows:
     def _merged(self, document: Document, copy: str, uri: str, merged: MergedRows) -> Document:
         check_native(self.context)
         put_document(self.context, copy, document, uri)
-        name = f"{session_catalog(self.context)}.`{copy.removeprefix(DATA_FOLDER)}`"
+        catalog = session_catalog(self.context, self._location)
+        name = f"{catalog}.`{copy.removeprefix(DATA_FOLDER)}`"
         spark = self.context.runners.session()
         expected = spark.table(name).count() + merged.counts.added - merged.counts.removed
         # Spark 4.1 cannot plan a MERGE from a view over tables that were loaded by path.

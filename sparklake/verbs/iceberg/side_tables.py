@@ -134,10 +134,11 @@ def side_tables(
 def union_signature(dest: SideTable, place: str) -> IcebergSignature:
     """Return a union's signature, with new files in a folder of the storage namespace."""
     start, namespace = len(dest.metadata.folder), dest.context.info.storage_namespace
+    location = dest.table.document["location"]
     return IcebergSignature(
         timestamp=time.time_ns() // 1_000_000,
         token=str(uuid.uuid4()),
-        place=lambda name: spark_uri(f"{namespace}/{place}/{name}"),
-        metadata_path=spark_uri(dest.info.address),
+        place=lambda name: spark_uri(f"{namespace}/{place}/{name}", location),
+        metadata_path=spark_uri(dest.info.address, location),
         names=[key[start:].decode(errors="replace") for key in dest.metadata.records],
     )

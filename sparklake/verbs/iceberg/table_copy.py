@@ -50,7 +50,12 @@ class BaseMetadata:
 
     @property
     def address(self) -> str:
-        return spark_uri(self.info.address)
+        return spark_uri(self.info.address, self.location)
+
+    @property
+    def location(self) -> str:
+        """The table's location, whose spelling of the bucket new paths have."""
+        return self.iceberg.metadata.location
 
 
 def copy_metadata(
@@ -61,7 +66,6 @@ def copy_metadata(
     Nothing else is copied: the metadata has the addresses of manifests, and these those of files.
     `all_files` verifies the addresses of data files, too.
     """
-    location = spark_uri(f"{context.info.storage_namespace}/{write.place}")
     with describing(table):
         info = find_metadata(table)
         if info is None:
@@ -70,6 +74,8 @@ def copy_metadata(
         iceberg = parse_table(table, info, body)
     with describing(table, "cannot be edited"):
         document = decode_document(body)
+        place = f"{context.info.storage_namespace}/{write.place}"
+        location = spark_uri(place, iceberg.metadata.location)
         if iceberg.metadata.folder.find_relative(location) is not None:
             raise InvalidInputError(
                 f"its location {document['location']!r} contains the storage namespace: rewrite it "

@@ -165,6 +165,8 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
         # An append does not read existing files.
         all_files = request.mode is not WriteMode.APPEND
         base = copy_metadata(context, table, write, all_files=all_files)
+        if base is not None:
+            catalog = session_catalog(context, base.location)
         yield _Copy(
             context=context,
             request=request,
@@ -176,16 +178,18 @@ def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Ite
         )
 
 
-def session_catalog(context: Context) -> str:
-    """Configure the catalog of all writes to the namespace in the session; return its name."""
+def session_catalog(context: Context, location: str = "") -> str:
+    """Configure the catalog of writes to the namespace in the session; return its name.
+
+    There is one for each spelling of the bucket in the locations of tables.
+    """
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import check_iceberg
 
     spark, namespace = context.runners.session(), context.info.storage_namespace
-    catalog = f"sparklake_{sha256(namespace.encode()).hexdigest()[:8]}"
-    configure_iceberg(
-        spark, catalog, {"type": "hadoop", "warehouse": spark_uri(f"{namespace}/{DATA_FOLDER}")}
-    )
+    warehouse = spark_uri(f"{namespace}/{DATA_FOLDER}", location)
+    catalog = f"sparklake_{sha256(warehouse.encode()).hexdigest()[:8]}"
+    configure_iceberg(spark, catalog, {"type": "hadoop", "warehouse": warehouse})
     check_iceberg(spark, catalog)
     return catalog
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import re
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 from sparklake import Repository
+from sparklake.iceberg_metadata.documents import decode_document
+from sparklake.iceberg_metadata.references import references
+from sparklake.verbs.iceberg.tree_table import open_iceberg, read_checked
+from sparklake.verbs.tables.version import open_table
 from tests.spark.iceberg.conftest import metadata_of
 from tests.spark.iceberg.test_writes import TABLE, rows_of
 
@@ -19,6 +26,23 @@ ENGINE = "local"
 """Spark runs writers alone: its Python workers lack the environment of the S3 server."""
 
 IN_BUCKET = True
+
+
+def check_schemes(repo: Repository, scheme: str) -> None:
+    """Verify the spelling of the bucket in the metadata, in manifests, and in rows of deletes."""
+    iceberg = open_iceberg(open_table(repo._context, "main", TABLE))
+    document = read_checked(iceberg.table, iceberg.name)
+
+    def read(path: str) -> bytes:
+        return read_checked(iceberg.table, iceberg.path(path))
+
+    paths = [path for path, _ in references(decode_document(document), read, lambda _: True)]
+    deletes = [each for each in paths if each.endswith("-deletes.parquet")]
+    deleted = [pq.read_table(io.BytesIO(read(each))).column("file_path") for each in deletes]
+    assert deleted
+    paths += [path for each in deleted for path in each.to_pylist()]
+    paths += re.findall(r'"(s3[a-z]?://[^"]+)"', document.decode())
+    assert {each.partition("://")[0] for each in paths} == {scheme}
 
 
 def test_a_table_in_a_bucket(repo: Repository, spark: SparkSession, with_s3a: None) -> None:
@@ -41,6 +65,7 @@ def test_a_table_in_a_bucket(repo: Repository, spark: SparkSession, with_s3a: No
         spark.sql(f"UPDATE {table} SET k = 'late' WHERE id = 8")
     assert rows_of(repo.read("main", TABLE)) == [*expected[:-1], (8, "late")]
     main.commit("update")
+    check_schemes(repo, "s3a")
     main.revert("main")
     assert rows_of(repo.read("main", TABLE)) == expected
 
@@ -75,3 +100,4 @@ def test_an_imported_table_whose_metadata_has_s3(
     address = metadata_of(repo, "main", TABLE).address
     assert rows_of(spark.read.format("iceberg").load(address)) == [(0,), (7,)]
     assert rows_of(spark.table("emr.db.orders")) == [(0,), (1,), (2,)]
+    check_schemes(repo, "s3")
