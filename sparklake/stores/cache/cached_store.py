@@ -14,6 +14,7 @@ from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local.files import store_errors, whole_file
+from sparklake.stores.objects.registry import provider_of
 
 Verify = Callable[[str, bytes], None]
 """A function that raises CorruptFileError unless bytes are the table of an id."""
@@ -141,16 +142,8 @@ def _find_table_id(key: str) -> str | None:
     return table and table[1]
 
 
-_ENDPOINTS = (
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL",
-    "AZURE_STORAGE_ENDPOINT",
-    "GOOGLE_BASE_URL",
-    "STORAGE_EMULATOR_HOST",
-)
-
-
 def _name(uri: str, instance: str) -> str:
     """Return a store's name in the cache: endpoints and instances may share a location."""
-    endpoint = " ".join(filter(None, map(os.environ.get, _ENDPOINTS)))
+    variables = provider_of(uri).endpoint_variables
+    endpoint = " ".join(filter(None, map(os.environ.get, variables)))
     return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

@@ -254,5 +254,6 @@ AZURE = StoreProvider(
     encoded_place=_BLOB,
     hadoop_client="ABFS (hadoop-azure)",
     place=f"(?:{_BLOB}|{_HADOOP}|{_ANY_HTTPS}|{_SHORT})/",
+    endpoint_variables=("AZURE_STORAGE_ENDPOINT",),
 )
 """An object store in a container of Azure Blob Storage or ADLS Gen2."""

@@ -134,5 +134,6 @@ GCS = StoreProvider(
     canonical="gs://",
     plain_place=f"gs://{_BUCKET}",
     hadoop_client="the Cloud Storage connector (gcs-connector)",
+    endpoint_variables=("GOOGLE_BASE_URL", _EMULATOR),
 )
 """An object store in a bucket of Google Cloud Storage."""

@@ -52,6 +52,7 @@ class StoreProvider:
     the start of canonical addresses whose keys are percent-encoded in records, `place` that of all
     addresses, if they are not all those of the schemes. `hadoop_client` names the client that Spark
     needs; with `spark_may_handle`, some sessions read canonical addresses with another one.
+    `endpoint_variables` are the variables of the environment that choose the server.
     """
 
     schemes: tuple[str, ...]
@@ -70,6 +71,7 @@ class StoreProvider:
     hadoop_client: str = ""
     spark_may_handle: bool = False
     place: str = ""
+    endpoint_variables: tuple[str, ...] = ()
 
     def root_of(self, uri: str) -> str:
         """Return the canonical spelling of a root."""

@@ -164,8 +164,8 @@ def test_what_is_deleted_is_gone_here_too(store: CachedStore) -> None:
         store.get(KEYS[0])
 
 
-def test_stores_and_endpoints_have_caches_of_their_own(
-    store: CachedStore, inner: LocalStore, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+def test_stores_have_caches_of_their_own(
+    store: CachedStore, inner: LocalStore, cache: DiskCache
 ) -> None:
     def reads(root: Path) -> int:
         with recorded_reads() as names:
@@ -176,8 +176,40 @@ def test_stores_and_endpoints_have_caches_of_their_own(
     inner.root.with_name("other").symlink_to(inner.root)
     assert [reads(inner.root), reads(other)] == [1, 1]
     assert [reads(inner.root), reads(other)] == [0, 0]
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere")
-    assert [reads(inner.root), reads(inner.root)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "variable"),
+    [
+        ("s3://bucket/lake", "AWS_ENDPOINT_URL_S3"),
+        ("s3://bucket/lake", "AWS_ENDPOINT_URL"),
+        ("https://acct.blob.core.windows.net/lake", "AZURE_STORAGE_ENDPOINT"),
+        ("gs://bucket/lake", "GOOGLE_BASE_URL"),
+        ("gs://bucket/lake", "STORAGE_EMULATOR_HOST"),
+    ],
+)
+def test_endpoints_have_caches_of_their_own(
+    store: CachedStore,
+    inner: LocalStore,
+    cache: DiskCache,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    variable: str,
+) -> None:
+    class Elsewhere(LocalStore):
+        uri = property(lambda _: place)
+
+    def reads() -> int:
+        with recorded_reads() as names:
+            CachedStore(Elsewhere(inner.root), cache, verify).get(KEYS[0])
+        return len(names)
+
+    monkeypatch.delenv(variable, raising=False)
+    assert [reads(), reads()] == [1, 0]
+    monkeypatch.setenv(variable, "http://elsewhere")
+    assert [reads(), reads()] == [1, 0]
+    monkeypatch.setenv(variable, "http://another")
+    assert reads() == 1
 
 
 def test_tables_of_lakefs_enter_under_their_own_names_alone() -> None:

@@ -44,4 +44,5 @@ S3 = StoreProvider(
     plain_place=f"s3a?://{_BUCKET}",
     hadoop_client="S3A (hadoop-aws)",
     spark_may_handle=True,
+    endpoint_variables=("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
 )
