@@ -118,10 +118,16 @@ def defines(code: str, name: str) -> bool:
 
 
 STORES = ROOT / "sparklake" / "stores" / "objects"
-STORE_CLASSES = {"LocalStore", "S3Store", "LocalDestination", "S3Destination"}
-BARE_SCHEME = re.compile(r"[\^(]*(?:file|local|s3a?):/{0,3}")
-# What lakeFS reads, and how Hadoop spells local paths in the logs of Delta, are formats.
-FORMATS = {"sparklake/graveler/dumps/lakefs_limits.py", "sparklake/delta_log/paths.py"}
+STORE_CLASSES = {"LocalStore", "S3Store", "RemoteStore", "AzureContainer", "GoogleBucket"}
+STORE_CLASSES |= {"LocalDestination", "S3Destination", "RemoteDestination"}
+SCHEMES = "file|local|s3[an]?|gs|abfss?|wasbs?|az"
+BARE_SCHEME = re.compile(rf"[\^(]*(?:(?:{SCHEMES}):/{{0,3}}|(?:s3[an]|abfss?|wasbs?))")
+# What lakeFS reads, and how Hadoop spells paths in the files of Delta and Iceberg, are formats.
+FORMATS = {
+    "sparklake/graveler/dumps/lakefs_limits.py",
+    "sparklake/delta_log/paths.py",
+    "sparklake/iceberg_metadata/file_names.py",
+}
 
 
 def test_only_the_choice_of_kernels_imports_them() -> None:
@@ -189,7 +195,10 @@ def test_no_module_outside_the_stores_asks_for_the_kind_of_a_store() -> None:
         "uri.startswith(('s3://', 's3a://'))",
         "_FILE = 'file:'",
         "re.sub('^s3://', 's3a://', uri)",
+        "uri.startswith('gs://')",
+        "scheme in ('abfs', 'wasbs')",
         "isinstance(store, LocalStore)",
+        "isinstance(store, RemoteStore)",
     ],
 )
 def test_a_question_for_the_kind_of_a_store_is_detected(code: str) -> None:
