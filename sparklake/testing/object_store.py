@@ -13,7 +13,7 @@ import pytest
 
 from sparklake.errors import InvalidKeyError, InvalidUriError, MissingFileError
 from sparklake.graveler.ports import ContentPart
-from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects import open_object, open_store, split_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,14 +152,24 @@ class ObjectStoreContract:
             assert [each.result(timeout=60) for each in readers] == [{len(body)}] * 2
 
     def test_a_large_object(self, store: ObjectStore, tmp_path: Path) -> None:
-        body = bytes(range(256)) * (20 << 12)
-        assert len(body) == 20 << 20
+        body = bytes(range(256)) * (30 << 12)
+        assert len(body) == 30 << 20
         assert store.put_if_absent("data/large", body)
+        assert not store.put_if_absent("data/large", body[::-1])
         assert store.get("data/large") == body
         store.get_to_file("data/large", tmp_path / "large")
         assert (tmp_path / "large").read_bytes() == body
 
     # --- keys -------------------------------------------------------------------------------------
+
+    def test_the_longest_key(self, store: ObjectStore) -> None:
+        _, root = split_uri(f"{store.uri}/")
+        key = f"{'long/' * 205}"[: 1024 - len(root)]
+        assert len(root + key) == 1024
+        assert store.put_if_absent(key, b"body")
+        assert not store.put_if_absent(key, b"late")
+        assert store.get(key) == b"body"
+        assert keys(store) == [key]
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_keys_are_kept_as_they_are(self, store: ObjectStore, key: str) -> None:
