@@ -10,7 +10,7 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sparklake.errors import InvalidKeyError
+from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.extras import importing
 from sparklake.stores.objects.buckets import environment, no_credentials, split_bucket_uri
 from sparklake.stores.objects.providers import StoreProvider
@@ -73,11 +73,19 @@ class GoogleBucket:
 
     def sign(self, client: Any, key: str, lifetime: timedelta) -> str:
         import obstore
+        from obstore.exceptions import GenericError
         from obstore.store import GCSStore
 
         # With a credential provider, obstore ignores the private key of the default credentials.
         options: Any = {"allow_http": self.endpoint.startswith("http://")}
-        signer = GCSStore(self.name, base_url=self.endpoint, client_options=options)
+        try:
+            signer = GCSStore(self.name, base_url=self.endpoint, client_options=options)
+        except GenericError as error:
+            # Its text may have the file.
+            raise InvalidInputError(
+                f"the application default credentials cannot sign a URL ({type(error).__name__}): "
+                "use the key file of a service account, or that of the machine"
+            ) from None
         return obstore.sign(signer, "GET", quote(key), lifetime)  # It encodes spaces only.
 
     def credentials(self) -> Callable[[], Any]:
