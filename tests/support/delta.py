@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,23 @@ def clean_log(table: str) -> None:
     for commit in log.glob("*.json"):
         if commit.name < latest:
             commit.unlink()
+
+
+def compact_log(first: int, last: int) -> Change:
+    """Write a log compaction file of commits that only add files, beside them."""
+
+    def change(table: str) -> None:
+        log = Path(table) / "_delta_log"
+        commits = (log / f"{version:020}.json" for version in range(first, last + 1))
+        lines = (line for each in commits for line in each.read_text().splitlines(keepends=True))
+        actions = (line for line in lines if "commitInfo" not in json.loads(line))
+        (log / compacted_name(first, last)).write_text("".join(actions))
+
+    return change
+
+
+def compacted_name(first: int, last: int) -> str:
+    return f"{first:020}.{last:020}.compacted.json"
 
 
 def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from sparklake import Lake
 from sparklake.documents import error_document, preview_document
@@ -22,6 +22,8 @@ from tests.support.delta import (
     checked_out,
     checkpoint,
     clean_log,
+    compact_log,
+    compacted_name,
     delete,
     log_of,
     optimize,
@@ -224,6 +226,30 @@ def test_checkpoints_of_dest_stay_and_those_of_source_go(desk: Desk) -> None:
     assert len(kept) == 2
     assert desk.ids("main") == [1, 2, 3, 4, 5]
     assert (said.added, said.changed) == (len(after) - len(before), 0)
+
+
+@pytest.mark.usefixtures("healthy_at_end")
+def test_compacted_logs_of_dest_stay_and_those_of_source_go(desk: Desk) -> None:
+    """Source's have the numbers of versions that are other commits after the merge."""
+    desk.change("main", compact_log(0, 1))
+    desk.repo.branch("dev").hard_reset("main")
+    sides = [append(3), append(4), append(5)], [append(6), append(7), append(8)]
+    desk.change("dev", *sides[0], compact_log(2, 3), compact_log(3, 4))
+    desk.change("main", *sides[1], compact_log(2, 3))
+    compacted = {f"{LOG}{compacted_name(*each)}" for each in ((0, 1), (2, 3))}
+    before = contents(desk.repo, "main")
+    merged = desk.repo.merge("dev", "main")
+    after = contents(desk.repo, "main")
+    assert {path for path in after if "compacted" in path} == compacted
+    assert {path: after[path] for path in compacted} == {path: before[path] for path in compacted}
+    assert log_of(desk.repo, "main")[-4:] == names(4, 5, 6, 7)
+    desk.repo.export("main", str(desk.folder / "exported"))
+    for place in (desk.repo.view("main", TABLE), str(desk.folder / "exported" / TABLE)):
+        table = QueryBuilder().register("t", DeltaTable(place)).execute("SELECT id FROM t")
+        assert sorted(table.read_all()["id"].to_pylist()) == [*range(1, 9)]
+    assert desk.ids("main") == [*range(1, 9)]
+    desk.main.revert(merged.id, parent_number=1)
+    assert desk.ids("main") == [1, 2, 6, 7, 8]
 
 
 @pytest.mark.parametrize("where", ["base", "dest", "source"])
