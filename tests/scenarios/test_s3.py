@@ -25,6 +25,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.stores.objects.s3 import store as s3
 from sparklake.testing.lakes import commit_all, contents, memory_lake
 from sparklake.testing.s3_server import aws_client
 from tests.support.lakes import paths, refs_of, stage_sizes
@@ -48,6 +49,20 @@ def repo(small_lake: Lake, bucket: Bucket, scratch: Path) -> Repository:
 
 def rows(diff: object) -> list[tuple[str, str]]:
     return [(each.type.value, each.path) for each in diff]  # type: ignore[attr-defined]
+
+
+def sign_in(
+    statements: list[dict[str, Any]], env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Use the key of a new user with these permissions."""
+    iam, user = aws_client("iam", env), f"user-{uuid4().hex}"
+    iam.create_user(UserName=user)
+    if statements:
+        policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+        iam.put_user_policy(UserName=user, PolicyName="lake", PolicyDocument=policy)
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
 
 
 def test_garbage_goes_from_a_bucket(repo: Repository, bucket: Bucket) -> None:
@@ -359,13 +374,8 @@ def test_no_permission(
     s3_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    iam = aws_client("iam", s3_env)
-    user = f"nobody-{uuid4().hex[:8]}"
-    iam.create_user(UserName=user)
-    key = iam.create_access_key(UserName=user)["AccessKey"]
     before = states(used), bucket.objects()
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+    sign_in([], s3_env, monkeypatch)
     with access_control(s3_env["AWS_ENDPOINT_URL"]):
         for verb in all_verbs(small_lake, bucket):
             with pytest.raises(StorePermissionError, match=r"rejects.*check that the credentials"):
@@ -378,16 +388,9 @@ def test_no_permission(
 def test_what_must_write_finds_a_read_only_bucket_at_once(
     used: Repository, bucket: Bucket, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    iam = aws_client("iam", s3_env)
-    user = f"reader-{uuid4().hex[:8]}"
-    iam.create_user(UserName=user)
-    statement = {"Effect": "Allow", "Action": ["s3:Get*", "s3:List*"], "Resource": "*"}
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    iam.put_user_policy(UserName=user, PolicyName="reads", PolicyDocument=policy)
-    key = iam.create_access_key(UserName=user)["AccessKey"]
     before = bucket.objects()
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+    reads = {"Effect": "Allow", "Action": ["s3:Get*", "s3:List*"], "Resource": "*"}
+    sign_in([reads], s3_env, monkeypatch)
     with access_control(s3_env["AWS_ENDPOINT_URL"]):
         for verb in (
             lambda: used.collect_garbage(dry_run=True),
@@ -398,6 +401,48 @@ def test_what_must_write_finds_a_read_only_bucket_at_once(
                 verb()
     monkeypatch.undo()
     assert bucket.objects() == before
+
+
+def test_the_permissions_of_the_page_suffice(
+    small_lake: Lake, bucket: Bucket, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path("docs/s3.md").read_text(encoding="utf-8")
+    policy = page.partition("```json\n")[2].partition("```")[0]
+    writer = json.loads(
+        policy.replace("my-lake/lake/", f"{bucket.name}/lakes/").replace("my-lake", bucket.name)
+    )["Statement"]
+    root = f"arn:aws:s3:::{bucket.name}"
+    raw = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{root}/raw/*"}
+    reader = [raw, writer[0], {**writer[1], "Action": "s3:GetObject"}]
+    uploads = {**writer[0], "Action": "s3:ListBucketMultipartUploads"}
+    deletions = [f"{root}/lakes/one/{each}/*" for each in ("data", "_sparklake")]
+    collector = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": deletions}
+    monkeypatch.setattr(s3, "MULTIPART_BYTES", 5 << 20)
+    endpoint = s3_env["AWS_ENDPOINT_URL"]
+    sign_in([*writer, raw], s3_env, monkeypatch)
+    with access_control(endpoint):
+        repo = small_lake.create_repository("lake", f"s3://{bucket.name}/lakes/one")
+        main = repo.branch("main")
+        main.import_objects(f"s3://{bucket.name}/raw", "raw")
+        commit_all(repo.create_branch("dev", "main"), {"large": bytes(6 << 20)}, "large")
+        commit_all(main, {"a": b"1"}, "small")
+        repo.merge("dev", "main")
+        repo.dump_refs()
+        main.put("a", b"2")
+        main.reset()
+        with pytest.raises(StorePermissionError, match="DeleteObject"):
+            repo.collect_garbage(grace=timedelta())
+    assert len(bucket.objects("lakes/one/data/")) == 3
+    sign_in(reader, s3_env, monkeypatch)
+    with access_control(endpoint):
+        assert contents(repo, "main") == {**RAW, "a": b"1", "large": bytes(6 << 20)}
+        with pytest.raises(StorePermissionError, match="PutObject"):
+            main.put("a", b"3")
+    sign_in([*writer, raw, uploads, collector], s3_env, monkeypatch)
+    with access_control(endpoint):
+        repo.collect_garbage(grace=timedelta())  # Completes the rejected run.
+        assert repo.check().findings == ()
+    assert len(bucket.objects("lakes/one/data/")) == 2
 
 
 def test_no_credentials(
