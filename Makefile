@@ -1,6 +1,7 @@
 # sparklake. On a fresh machine run `make quickstart` or `make test`. Both set up what they need.
 #
-#   make quickstart [DIR=folder]   run a guided demo, on your files or on sample orders
+#   make quickstart [DIR=folder]   run a guided demo, on your files or on sample orders;
+#                                  STORE=s3://bucket/folder puts the repository into a bucket
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit,
@@ -72,7 +73,7 @@ setup: $(VENV)/.installed $(kernels)
 setup-tests: setup $(VENV)/.installed-jars $(VENV)/.installed-wheelhouse $(VENV)/.installed-azurite
 
 quickstart: $(VENV)/.installed $(kernels)
-	@$(BIN)/python -m examples.quickstart $${DIR:+"$$DIR"}
+	@$(BIN)/python -m examples.quickstart $${DIR:+"$$DIR"} $${STORE:+--store "$$STORE"}
 
 test: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(together) $(report) -m "not system and not exhaustive" $(ARGS)

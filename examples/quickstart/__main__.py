@@ -1,4 +1,4 @@
-"""The entry point of the guided demo: `python -m examples.quickstart [DIR]` in a clone."""
+"""The entry point of the guided demo: `python -m examples.quickstart [DIR] [--store URI]`."""
 
 from __future__ import annotations
 

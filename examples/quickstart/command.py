@@ -37,6 +37,14 @@ def quickstart(
             show_default=False,
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="Put the repository into this bucket or folder. Default: the home.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run a guided demo.
 
@@ -44,7 +52,7 @@ def quickstart(
     """
     invocation.uses_spark = True
     check_spark()
-    demo = new_demo(invocation.lake, invocation.settings.home, folder)
+    demo = new_demo(invocation.lake, invocation.settings.home, folder, store)
     out = invocation.out
     out.note(f"kernels: {kernel_choice.advice()}")
     out.note(f"{demo.description} become the repository {demo.repository_uri}\n")
@@ -59,7 +67,10 @@ def _next_lines(demo: Demo, options: Options) -> Iterator[str]:
     program = program_to_type(script)
     for line in demo.next_commands():
         yield f"  {program} {line}{home}"
-    yield f"  {program} repo delete {demo.repository_uri}{home} && rm -r {quote(str(demo.place))}"
+    files = f" && rm -r {quote(str(demo.place))}" if demo.place.exists() else ""
+    yield f"  {program} repo delete {demo.repository_uri}{home}{files}"
+    if not demo.namespace.startswith(str(demo.place)):
+        yield f"Then delete {demo.namespace}/ with the tools of its store."
     if options.dsn is not None:
         yield "Add --dsn to each of them, as to this command."
     activate = script.with_name("activate")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from examples.quickstart.orders import write_orders
 from examples.quickstart.samples import OWN_FILES, SAMPLE_ORDERS, Sample
 from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.uri import SCHEME
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Demo:
     lake: Lake
     name: str
     place: Path
+    namespace: str
     source: Path
     files: int
     sample: Sample
@@ -43,11 +45,6 @@ class Demo:
     def repository(self) -> Repository:
         """The repository, after its creation."""
         return self.lake.repository(self.name)
-
-    @property
-    def namespace(self) -> Path:
-        """The folder of the repository's objects."""
-        return self.place / "storage"
 
     @property
     def range_records(self) -> int:
@@ -86,15 +83,17 @@ def check_spark() -> None:
         )
 
 
-def new_demo(lake: Lake, home: Path, folder: Path | None) -> Demo:
-    """Return a demo on the files of a folder, or on new sample orders."""
+def new_demo(lake: Lake, home: Path, folder: Path | None, store: str | None) -> Demo:
+    """Return a demo on the files of a folder, or on new sample orders.
+
+    `store` is where its repository gets a folder. By default, it is in the home.
+    """
     if folder is not None:
         source, files = source_folder(folder, home)
-        name, place = fresh_place(lake, home)
-        return Demo(lake, name, place, source, files, OWN_FILES)
-    name, place = fresh_place(lake, home)
+        return Demo(lake, *fresh_place(lake, home, store), source, files, OWN_FILES)
+    name, place, namespace = fresh_place(lake, home, store)
     source = place / "orders"
-    return Demo(lake, name, place, source, write_orders(source), SAMPLE_ORDERS)
+    return Demo(lake, name, place, namespace, source, write_orders(source), SAMPLE_ORDERS)
 
 
 def source_folder(given: Path, home: Path) -> tuple[Path, int]:
@@ -112,12 +111,16 @@ def source_folder(given: Path, home: Path) -> tuple[Path, int]:
     return folder, files
 
 
-def fresh_place(lake: Lake, home: Path) -> tuple[str, Path]:
-    """Return an unused repository name, and an unused folder for its files."""
+def fresh_place(lake: Lake, home: Path, store: str | None) -> tuple[str, Path, str]:
+    """Return an unused repository name, folder for its files, and storage namespace."""
     taken = {each.name for each in lake.repositories()}
     for attempt in count(1):
         name = _NAME if attempt == 1 else f"{_NAME}-{attempt}"
         place = home.absolute() / _NAME / name
-        if name not in taken and not place.exists():
-            return name, place
+        if name in taken or place.exists():
+            continue
+        if store is None:
+            return name, place, str(place / "storage")
+        if next(open_store(store).list(f"{name}/"), None) is None:
+            return name, place, f"{normalise_store_uri(store)}/{name}"
     raise AssertionError("numbers do not end")

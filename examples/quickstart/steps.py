@@ -12,7 +12,7 @@ from examples.quickstart.facts import changes, diff_rows, ranges
 from sparklake.cli.options import Format
 from sparklake.cli.output import Output
 from sparklake.cli.text import number, one_line, short, size
-from sparklake.errors import MergeConflictError
+from sparklake.errors import MergeConflictError, MissingDependencyError
 
 _README = f"{FILES}README-quickstart.md"
 _NOTES = "notes/main.md"
@@ -28,11 +28,9 @@ class StepResult:
 
 def create(demo: Demo) -> StepResult:
     """Create the repository."""
-    made = demo.lake.create_repository(
-        demo.name, str(demo.namespace), range_records=demo.range_records
-    )
+    made = demo.lake.create_repository(demo.name, demo.namespace, range_records=demo.range_records)
     return StepResult(
-        f"sparklake repo create {demo.repository_uri} {quote(str(demo.namespace))}",
+        f"sparklake repo create {demo.repository_uri} {quote(demo.namespace)}",
         [f"one empty commit, {short(made.resolve(MAIN).id)}, on the branch {MAIN}"],
     )
 
@@ -191,17 +189,20 @@ def read_back(demo: Demo) -> StepResult:
     """Read three versions through Spark."""
     repository, past = demo.repository, f"{MAIN}^2~2"
     table = demo.sample.table
-    now, before = (repository.read(ref, table) for ref in (MAIN, past))
+    try:
+        now, before = (repository.read(ref, table) for ref in (MAIN, past))
+        versions = [
+            f"{MAIN}: {now.count():,} rows of {', '.join(now.columns)}",
+            f"{past}: {before.count():,} rows of {', '.join(before.columns)}",
+        ]
+    except MissingDependencyError as error:
+        versions = [one_line(str(error))]
     tagged = repository.objects(TAG).to_df()
     return StepResult(
         f"repo.read('{MAIN}', {table!r})\n"
         f"repo.read('{past}', {table!r})\n"
         f"repo.objects({TAG!r}).to_df()",
-        [
-            f"{MAIN}: {now.count():,} rows of {', '.join(now.columns)}",
-            f"{past}: {before.count():,} rows of {', '.join(before.columns)}",
-            f"{TAG}: {tagged.count():,} objects, and no table yet",
-        ],
+        [*versions, f"{TAG}: {tagged.count():,} objects, and no table yet"],
     )
 
 

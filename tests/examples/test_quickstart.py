@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -18,10 +19,15 @@ import pytest
 
 from examples.quickstart.__main__ import main
 from examples.quickstart.command import program_to_type
+from examples.quickstart.demo import fresh_place
 from examples.quickstart.orders import COLUMNS, SHOPS, order_files, write_orders
 from sparklake.graveler import kernel_choice
-from sparklake.testing.lakes import files_below
+from sparklake.testing.azurite import fresh_container
+from sparklake.testing.lakes import files_below, memory_lake
+from sparklake.testing.s3_server import fresh_bucket
 from tests.cli.running import Ran, ok, run, said
+from tests.support.gcs_server import Buckets, fresh_gcs_bucket
+from tests.support.s3_server import s3a_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,6 +134,66 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
     assert deletion[-3:] == ["rm", "-r", str(home / "quickstart" / "quickstart")]
     ok(*deletion[1 : deletion.index("&&")], "--yes")
     assert said("repo", "list", "--home", str(home)) == []
+
+
+@pytest.mark.system
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["s3", "azure", "google"])
+def test_the_story_in_a_bucket(
+    kind: str, request: pytest.FixtureRequest, home: Path, tmp_path: Path
+) -> None:
+    place: str = request.getfixturevalue(f"{kind}_place")
+    # In a process of its own, because Spark's Python workers have the environment of its start.
+    ran = subprocess.run(
+        [sys.executable, "-m", "examples.quickstart", "--store", f"{place}/demos/"],
+        cwd=ROOT,
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran
+    name, folder = latest(home)
+    namespace = f"{place}/demos/{name}"
+    assert f"$ sparklake repo create lakefs://{name} {namespace}\n" in ran.stdout
+    assert said("repo", "show", f"lakefs://{name}")["storage_namespace"] == namespace
+    assert ("main^2~2: 1,2" if kind == "s3" else "hadoop-azure") in ran.stdout
+    assert f"v1-imported: {61 * len(SHOPS)} objects" in ran.stdout
+    commands = [shlex.split(line) for line in ran.stderr.splitlines() if line.startswith("  ")]
+    assert commands[-1][-3:] == ["rm", "-r", str(folder)]
+    assert f"\nThen delete {namespace}/ with the tools of its store.\n" in ran.stderr
+    for command in commands[:-1]:
+        ok(*command[1:])
+    ok("repo", "delete", "--yes", f"lakefs://{name}")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def s3_place(s3_env: dict[str, str], tmp_path: Path) -> str:
+    settings = (f"spark.hadoop.{name} {value}\n" for name, value in s3a_settings(s3_env).items())
+    (tmp_path / "spark-defaults.conf").write_text("".join(settings))
+    return f"s3://{fresh_bucket(s3_env)}"
+
+
+@pytest.fixture
+def azure_place(azure_env: dict[str, str]) -> str:
+    return fresh_container(azure_env)
+
+
+@pytest.fixture
+def google_place(gcs_env: dict[str, str], gcs_double: tuple[str, Buckets]) -> str:
+    return fresh_gcs_bucket(gcs_double[1])
+
+
+def test_a_place_with_objects_is_not_used(tmp_path: Path) -> None:
+    lake, home, store = memory_lake(), tmp_path / "home", tmp_path / "store"
+    store.mkdir()
+    for number in ("", "-2"):
+        name, place, namespace = fresh_place(lake, home, str(store))
+        assert name == f"quickstart{number}"
+        assert (place, namespace) == (home / "quickstart" / name, f"file://{store}/{name}")
+        (store / name).mkdir()
+        (store / name / "object").touch()
+    assert fresh_place(lake, home, None)[2] == str(home / "quickstart/quickstart/storage")
 
 
 def test_commands_to_try_work_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
