@@ -17,12 +17,15 @@ from datetime import datetime, timezone
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from threading import Lock, Thread
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
 import google_crc32c
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 PAGE = 1000
 
@@ -331,3 +334,21 @@ def fresh_gcs_bucket(buckets: Buckets) -> str:
     name = f"bucket-{uuid4().hex}"
     buckets.objects[name] = {}
     return f"gs://{name}"
+
+
+def key_file(folder: Path) -> Path:
+    """Write the key file of a service account with a new private key."""
+    private = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    account = {
+        "type": "service_account",
+        "client_email": "lake@project.iam.gserviceaccount.com",
+        "private_key": private.decode(),
+        "private_key_id": "1",
+        "client_id": "1",
+        "token_uri": "http://127.0.0.1:1/token",
+    }
+    path = folder / "account.json"
+    path.write_text(json.dumps(account))
+    return path

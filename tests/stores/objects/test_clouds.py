@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
 import obstore
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sparklake.errors import (
     InvalidInputError,
@@ -27,7 +26,7 @@ from sparklake.stores.objects import normalise_object_uri, normalise_store_uri, 
 from sparklake.stores.objects.signing import signed_url
 from sparklake.testing.azurite import container_client, fresh_container
 from sparklake.testing.object_store import ObjectStoreContract, keys
-from tests.support.gcs_server import Buckets, fresh_gcs_bucket
+from tests.support.gcs_server import Buckets, fresh_gcs_bucket, key_file
 
 HOST = "https://acct.blob.core.windows.net"
 ODD = ["_SUCCESS", "data/a b%20+#?c=1&d", "ümläut/東京", "k/" + "n" * 1022]
@@ -176,8 +175,6 @@ def test_a_wrong_key_and_a_missing_container(
 def test_a_shared_access_signature(
     container: str, azure_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datetime import datetime, timezone
-
     from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 
     token = generate_container_sas(
@@ -227,6 +224,31 @@ def test_a_machine_without_an_identity(monkeypatch: pytest.MonkeyPatch, containe
     with pytest.raises(StorePermissionError, match="No usable credentials") as caught:
         open_store(container).get("x")
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.fixture
+def identity(azure_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sign in with an identity instead of a key; return the scopes of its tokens."""
+    from azure.identity import DefaultAzureCredential
+
+    scopes = list[str]()
+
+    def get_token(_: object, scope: str) -> SimpleNamespace:
+        scopes.append(scope)
+        return SimpleNamespace(token="a token", expires_on=4_000_000_000)
+
+    monkeypatch.setattr(DefaultAzureCredential, "get_token", get_token)
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    return scopes
+
+
+def test_the_token_of_an_identity(identity: list[str]) -> None:
+    from sparklake.stores.objects.azure import AzureContainer
+
+    own = AzureContainer("devstoreaccount1.blob.core.windows.net", "lake")
+    expires = datetime.fromtimestamp(4_000_000_000, timezone.utc)
+    assert own.credentials()() == {"token": "a token", "expires_at": expires}
+    assert identity == ["https://storage.azure.com/.default"]
 
 
 @pytest.mark.parametrize(
@@ -304,25 +326,40 @@ def test_presigned_urls_of_azure(container: str) -> None:
             assert answer.read() == key.encode()
 
 
+@pytest.mark.usefixtures("identity")
+def test_presigned_urls_by_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    from azure.storage.blob import BlobServiceClient, UserDelegationKey
+
+    lifetimes = list[timedelta]()
+
+    def get_key(_: object, start: datetime, expiry: datetime) -> UserDelegationKey:
+        lifetimes.append(expiry - start)
+        key = UserDelegationKey()
+        key.signed_oid, key.signed_tid = "the-identity", "the-tenant"
+        key.signed_start, key.signed_expiry = start.isoformat(), expiry.isoformat()
+        key.signed_service, key.signed_version, key.value = "b", "2024-11-04", "c2VjcmV0"
+        return key
+
+    monkeypatch.setattr(BlobServiceClient, "get_user_delegation_key", get_key)
+    url = urlsplit(signed_url(open_store(f"{HOST}/lake"), "a b", timedelta(hours=1)))
+    query = parse_qs(url.query)
+    assert f"{url.scheme}://{url.netloc}{url.path}" == f"{HOST}/lake/a%20b"
+    assert (query["skoid"], query["sktid"], query["sp"]) == (
+        ["the-identity"],
+        ["the-tenant"],
+        ["r"],
+    )
+    assert query["sig"]
+    assert lifetimes == [timedelta(hours=1)]
+
+
 # --- Google ---------------------------------------------------------------------------------------
 
 
 def test_presigned_urls_of_google(
     google_bucket: str, gcs_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private = rsa.generate_private_key(65537, 2048).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    account = {
-        "type": "service_account",
-        "client_email": "lake@project.iam.gserviceaccount.com",
-        "private_key": private.decode(),
-        "private_key_id": "1",
-        "client_id": "1",
-        "token_uri": "http://127.0.0.1:1/token",
-    }
-    (tmp_path / "account.json").write_text(json.dumps(account))
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(tmp_path)))
     store = open_store(google_bucket)
     for key in ODD[1:]:
         store.put_if_absent(key, key.encode())
@@ -330,6 +367,34 @@ def test_presigned_urls_of_google(
         assert "X-Goog-Signature=" in url
         with urlopen(url) as answer:
             assert answer.read() == key.encode()
+
+
+def test_credentials_that_cannot_sign_a_url_of_google(
+    google_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "federation.json"
+    file.write_text('{"type": "external_account", "audience": "SECRET"}')
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    with pytest.raises(InvalidInputError, match=r"cannot sign a URL .*key file") as caught:
+        signed_url(open_store(google_bucket), "x", timedelta(hours=1))
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_token_of_a_google_account(
+    gcs_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklake.stores.objects.gcs import GoogleBucket
+
+    expires = datetime(2096, 1, 1, tzinfo=timezone.utc)
+
+    class Account(SimpleNamespace):
+        def refresh(self, _: object) -> None:
+            # Google's times have no zone.
+            self.token, self.expiry = "a token", expires.replace(tzinfo=None)
+
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST")
+    monkeypatch.setattr("google.auth.default", lambda scopes: (Account(), None))
+    assert GoogleBucket("lake").credentials()() == {"token": "a token", "expires_at": expires}
 
 
 def test_a_machine_without_google_credentials(
