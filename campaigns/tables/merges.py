@@ -26,7 +26,7 @@ from campaigns.tables.log_reader import Contents, WrongTableError
 from campaigns.tables.operations import Operation, Table
 from campaigns.tables.serial import Effect, find_order, orders
 from campaigns.tables.session import small_session
-from campaigns.tables.trees import compared, export_table, read_table
+from campaigns.tables.trees import compared, read_elsewhere, read_table
 from sparklake import Branch, MergeConflictError
 from sparklake.testing.folders import memory_folder
 
@@ -186,21 +186,9 @@ class Pair:
         self.campaign.counts["reverts that gave the rows of dest back"] += 1
 
     def _read_elsewhere(self, end: State) -> None:
-        """Read the table with deltalake, if it supports the features."""
-        features = self.family.features
-        if features.vectors or features.mapping:
-            return
-        from deltalake import DeltaTable
-
-        with tempfile.TemporaryDirectory(dir=self.campaign.folder) as folder:
-            table = DeltaTable(export_table(self.family.repo, end.ref, Path(folder)))
-            rows = table.to_pyarrow_table().to_pylist()
-        found = sorted((tuple(sorted(each.items())) for each in rows), key=repr)
-        if found != end.table.contents():
-            raise WrongTableError(
-                f"deltalake's rows differ:\n{compared(end.table.contents(), found)}"
-            )
-        self.campaign.counts["results read by deltalake"] += 1
+        family, folder = self.family, self.campaign.folder
+        if read_elsewhere(family.repo, end.ref, family.features, end.table.contents(), folder):
+            self.campaign.counts["results read by deltalake"] += 1
 
     def _continue(self, branch: Branch, end: State) -> None:
         """Let Spark go on in the merged table, then merge it back into source."""

@@ -3,7 +3,8 @@
     python -m campaigns.tables.row_merges --rounds 200 --seed 1 --table figures.md
 
 Each round merges two sides that changed the same files, under a rule `rows(id)`. The rows must be
-those of a three-way merge of dicts, and the conflicts the same keys.
+those of a three-way merge of dicts, and the conflicts the same keys. deltalake reads the rows of
+tables whose features it supports.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from campaigns.tables.keyed_rows import IDS, Changes, RowMerge, Rows
 from campaigns.tables.log_reader import Contents, WrongTableError
 from campaigns.tables.merges import FEATURES
 from campaigns.tables.session import small_session
-from campaigns.tables.trees import PATH, compared, read_table
+from campaigns.tables.trees import PATH, compared, read_elsewhere, read_table
 from sparklake import Branch, MergeConflictError, Repository
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import memory_lake
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MODULE = "campaigns.tables.row_merges"
 SIDES = 4
+MERGED = "merged by rows"
 
 
 def _contents(rows: Rows) -> Contents:
@@ -102,7 +104,13 @@ class Campaign:
         rule = f"rows({', '.join(options)})"
         expected = RowMerge.of(table.base, source[1], dest[1], columns=columns, winner=winner)
         branch = table.repo.create_branch(f"work-{pair}", dest[0])
-        return rule, self._merge(table, source[0], branch, dest[1], expected, rule)
+        outcome = self._merge(table, source[0], branch, dest[1], expected, rule)
+        if outcome != MERGED:
+            return features, outcome
+        repo, rows = table.repo, _contents(expected.rows)
+        kind = FEATURES[features]
+        is_read = read_elsewhere(repo, f"{branch.name}~1", kind, rows, self.folder)
+        return features, f"{outcome}, read by deltalake" if is_read else outcome
 
     def _merge(
         self,
@@ -136,7 +144,7 @@ class Campaign:
         branch.commit("went on")
         table.check(branch.name, changes.apply(expected.rows))
         self._revert(table, branch, dest)
-        return "merged by rows"
+        return MERGED
 
     def _revert(self, table: KeyedTable, branch: Branch, dest: Rows) -> None:
         merged = table.repo.resolve(f"{branch.name}~1").id

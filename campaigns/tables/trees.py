@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from campaigns.tables.choices import Features
 from campaigns.tables.log_reader import Contents, Log, WrongTableError, contents_of
 from sparklake import Repository
 
@@ -49,6 +51,23 @@ def export_table(repo: Repository, ref: str, folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(file, target)
     return folder
+
+
+def read_elsewhere(
+    repo: Repository, ref: str, features: Features, expected: Contents, folder: Path
+) -> bool:
+    """Compare with the rows that deltalake reads; return whether it supports the features."""
+    if features.vectors or features.mapping:
+        return False
+    from deltalake import DeltaTable
+
+    with tempfile.TemporaryDirectory(dir=folder) as copy:
+        table = DeltaTable(export_table(repo, ref, Path(copy)))
+        rows = table.to_pyarrow_table().to_pylist()
+    found = sorted((tuple(sorted(each.items())) for each in rows), key=repr)
+    if found != expected:
+        raise WrongTableError(f"deltalake's rows differ:\n{compared(expected, found)}")
+    return True
 
 
 def compared(expected: Contents, found: Contents) -> str:
