@@ -357,6 +357,7 @@ def error_document(error: SparklakeError) -> Document:
             for each in overlaps
         ],
         **({"rows": _plain_rows(error.rows)} if error.rows else {}),
+        **({"conflict_rows": error.first_conflict_rows} if error.first_conflict_rows else {}),
     }
 
 

@@ -314,7 +314,8 @@ class MergeConflictError(SparklakeError, kind="merge_conflict", exit_code=3):
     Delta tables that both sides deleted or updated: table, file, positions and count.
     `Repository.overlapping_rows` reads them; `rows` has those that a command shows. After merges of
     rows, `conflict_rows` is a DataFrame of the rows in conflict, else None: `table`, `key` as JSON,
-    `column` (null for a whole row), and `base`, `source` and `dest` as JSON.
+    `column` (null for a whole row), and `base`, `source` and `dest` as JSON. `first_conflict_rows`
+    has those that a command shows.
     """
 
     def __init__(
@@ -331,6 +332,7 @@ class MergeConflictError(SparklakeError, kind="merge_conflict", exit_code=3):
         self.overlaps = list(overlaps)
         self.rows: list[Mapping[str, Any]] = []
         self.conflict_rows = conflict_rows
+        self.first_conflict_rows: list[Mapping[str, Any]] = []
 
     def _repr_html_(self) -> str:
         rows = (

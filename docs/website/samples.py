@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from unittest.mock import MagicMock
 
+from sparklake.documents import SIDES
 from sparklake.errors import HookFailedError, InvalidImportError, MergeConflictError, SparklakeError
 from sparklake.rows.diffs import ThreeWayRow
 
@@ -32,7 +33,10 @@ def samples(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
 def _alternatives(hint: Any) -> Iterator[Any]:
     if hint is SparklakeError:
         yield from (hint(""), HookFailedError(""), InvalidImportError(""))
-        yield MergeConflictError("", [_sample(ThreeWayRow, ())])
+        conflict = MergeConflictError("", [_sample(ThreeWayRow, ())])
+        columns = ("table", "key", "column", *SIDES)
+        conflict.first_conflict_rows = [dict.fromkeys(columns)]
+        yield conflict
     else:
         yield from (_sample(each, ()) for each in _members(hint))
 

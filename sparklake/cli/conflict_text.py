@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CONFLICTS = 100
 _SHOWN_ROWS = 20
+_DOCUMENT_ROWS = 100
 _ROW_COLUMNS = ("table", "key", "column", *SIDES)
 _COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
 
@@ -44,8 +45,8 @@ def print_rows(out: Output, rows: Sequence[Mapping[str, Any]]) -> None:
         out.table([dict(each) for each in rows], columns)
 
 
-def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> None:
-    """Print the first rows in conflict as a table, and write all of them to a file."""
+def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> list[Document]:
+    """Print the first rows in conflict as a table, write all to a file, return a document's."""
     if file is not None:
         try:
             with Path(file).open("x", encoding="utf-8") as lines:
@@ -54,9 +55,9 @@ def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> None:
         except OSError as error:
             why = error.strerror or error
             out.note(f"cannot write the rows in conflict to {file}: {why}. Choose another file")
+    first: list[Document] = [each.asDict() for each in rows.take(_DOCUMENT_ROWS)]
     if out.is_json:
-        return
-    first = [each.asDict() for each in rows.take(_SHOWN_ROWS + 1)]
+        return first
     cells = [
         {"cells": ["-" if each[name] is None else one_line(each[name]) for name in _ROW_COLUMNS]}
         for each in first[:_SHOWN_ROWS]
@@ -64,6 +65,7 @@ def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> None:
     out.table(cells, {name: _column(at) for at, name in enumerate(_ROW_COLUMNS)})
     if len(first) > _SHOWN_ROWS and file is None:
         out.note("... and more; --conflict-rows FILE writes all of them")
+    return first
 
 
 def side_lines(document: Document) -> Iterator[str]:

@@ -90,6 +90,7 @@ class DecisionArguments:
     no_delta: options.NoDeltaOption = False
     no_schema_check: options.NoSchemaCheckOption = False
     show_rows: options.ShowRowsOption = False
+    conflict_rows: options.ConflictRowsOption = None
 
     @property
     def merges_rows(self) -> bool:
@@ -126,7 +127,6 @@ def merge(
     force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
     dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
     explain: ExplainOption = False,
-    conflict_rows: options.ConflictRowsOption = None,
     if_needed: options.IfNeededOption = False,
     once: options.OnceOption = None,
 ) -> None:
@@ -160,7 +160,7 @@ def merge(
         return
     rows_of = repository if decisions.show_rows else None
     with (
-        shown_conflicts(invocation.out, rest, rows_of, conflict_rows),
+        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
         invocation.out.working("merging"),
     ):
         commit = invocation.run(
@@ -216,7 +216,7 @@ def shown_conflicts(
         if show_rows is not None:
             error.rows = show_rows.overlapping_rows(error)
         if error.conflict_rows is not None:
-            print_conflict_rows(out, error.conflict_rows, rows_file)
+            error.first_conflict_rows = print_conflict_rows(out, error.conflict_rows, rows_file)
         if not out.is_json:
             print_conflicts(out, error.conflicts, error.count, rest)
             print_rows(out, error.rows)
@@ -283,7 +283,10 @@ def _replay(
     picked = "the state before the commit" if doing == "reverting" else "the picked commit"
     decisions.note_sides(invocation.out, picked, uri)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working(doing):
+    with (
+        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
+        invocation.out.working(doing),
+    ):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         commits = invocation.run(
             verb,
@@ -316,7 +319,10 @@ def rebase(
     rows_of = repository if decisions.show_rows else None
     decisions.note_sides(invocation.out, uri, onto)
     rest = "`--output json` lists the first 10,000"
-    with shown_conflicts(invocation.out, rest, rows_of), invocation.out.working("rebasing"):
+    with (
+        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
+        invocation.out.working("rebasing"),
+    ):
         commits = invocation.run(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
         )

@@ -112,6 +112,12 @@ def test_rows_in_conflict_are_saved(
         f"conflict to {file}: File exists"
         in run(*merge, "t/=rows(id)", "--conflict-rows", str(file)).err
     )
+    for verb in (("cherry-pick", main, dev), ("rebase", dev, "--onto", main)):
+        again = tmp_path / verb[0]
+        rule = "--rule", "t/=rows(id, columns=true)", "--conflict-rows", str(again)
+        ran = run("--output", "json", *verb, *rule)
+        assert (ran.code, ran.json["conflict_rows"]) == (3, [row])
+        assert again.read_text() == file.read_text()
     wrong = run(*merge, "t/=rows(id, then=our)")
     assert wrong.code == 2
     assert "'our' is not a merge strategy" in wrong.err
