@@ -1,8 +1,8 @@
-"""Staged sizes, and fingerprints to compare a lake at two moments."""
+"""Staged sizes, files moved away, and fingerprints to compare a lake at two moments."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,21 @@ def put_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
 
 def paths(repository: Repository, ref: str, prefix: str = "") -> list[str]:
     return [each.path for each in repository.objects(ref, prefix)]
+
+
+@contextmanager
+def moved_away(repository: Repository, ref: str, moved: Collection[str]) -> Iterator[None]:
+    """Take the files of local objects out of the store, so that nothing can read them."""
+    objects = [each for each in repository.objects(ref) if each.path in moved]
+    files = [Path(each.address.removeprefix("file://")) for each in objects]
+    assert len(files) == len(moved)
+    for each in files:
+        each.rename(each.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        for each in files:
+            each.with_suffix(".away").rename(each)
 
 
 def refs_of(repository: Repository) -> dict[str, Any]:

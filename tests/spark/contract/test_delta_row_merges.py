@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from sparklake import Branch, MergeConflictError, Repository
 from sparklake.strategies import rows
 from sparklake.verbs.merges import merge as merges
 from sparklake.verbs.merges import three_way
+from tests.support.lakes import moved_away
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,18 +61,6 @@ def files_of(repo: Repository, ref: str) -> list[str]:
     return [each.path for each in repo.objects(ref, f"{T}/part-")]
 
 
-@contextmanager
-def moved_away(repo: Repository, path: str) -> Iterator[None]:
-    """Take a file out of the store, so that nothing can read it."""
-    info = next(each for each in repo.objects("main", path) if each.path == path)
-    file = Path(info.address.removeprefix("file://"))
-    file.rename(file.with_suffix(".away"))
-    try:
-        yield
-    finally:
-        file.with_suffix(".away").rename(file)
-
-
 def test_rows_merge_without_reading_other_files(
     repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
 ) -> None:
@@ -98,7 +86,7 @@ def test_rows_merge_without_reading_other_files(
     )
     with pytest.raises(MergeConflictError, match="removed or rewrote files"):
         repo.merge("dev", "main")
-    with moved_away(repo, untouched):
+    with moved_away(repo, "main", [untouched]):
         preview = repo.preview_merge("dev", "main", rules=RULES).row_merges[T]
         merged = repo.merge("dev", "main", rules=RULES)
     counts = (preview.added, preview.changed, preview.removed, preview.conflicts)
