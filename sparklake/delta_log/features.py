@@ -11,7 +11,9 @@ MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 
 _CATALOG = "a catalog orders its commits: copy it into a table by path with DEEP CLONE or CTAS"
-_PREVIEW = "its rules may still change in Delta"
+_DROP = "drop it with ALTER TABLE ... DROP FEATURE"
+_PREVIEW = f"its rules may still change in Delta: {_DROP}"
+_UNKNOWN = f"this version of sparklake does not know it: use a later one, or {_DROP}"
 
 FEATURES: Mapping[str, str | None] = {
     "adaptiveMetadata-preview": _PREVIEW,
@@ -74,10 +76,10 @@ def unmergeable_features(protocol: Mapping[str, Any]) -> Iterator[str]:
     """Yield a description of each feature of a table that merges reject."""
     reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
     if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
-        yield f"protocol ({reader}, {writer})"
+        yield f"protocol ({reader}, {writer}), which requires a later version of sparklake"
     for name in sorted(
         {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     ):
-        reason = FEATURES.get(name, "this version of sparklake does not know it")
+        reason = FEATURES.get(name, _UNKNOWN)
         if reason is not None:
             yield f"{name} ({reason})"

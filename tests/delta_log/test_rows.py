@@ -13,6 +13,7 @@ from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
     ChangedFiles,
+    can_merge_rows,
     editable,
     partial_log,
     restated,
@@ -180,8 +181,19 @@ def test_renamed_and_dropped_columns_are_refused() -> None:
                 replace(each, metadata=with_columns(columns if at == place else fields))
                 for at, each in enumerate(sides_of(base, source, dest))
             ]
-            with pytest.raises(UnmergeableTableError, match=f"{done} the column 'id'"):
+            words = f"{done} the column 'id'.*: revert that commit, merge, and repeat it on dest"
+            with pytest.raises(UnmergeableTableError, match=words):
                 row_settings(*sides)
+            assert not can_merge_rows(*sides)
+    assert can_merge_rows(*sides_of(base, source, dest))
+
+
+def test_identity_columns_are_refused_with_another_way() -> None:
+    sides = sides_of(*pair())
+    table = metadata(column("number", metadata={"delta.identity.start": 1}))
+    words = "identity column 'number' .*: take one side with source-wins or dest-wins"
+    with pytest.raises(UnmergeableTableError, match=words):
+        row_settings(*(replace(each, metadata=table) for each in sides))
 
 
 def test_a_private_table_has_only_the_given_files() -> None:

@@ -286,12 +286,19 @@ def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}, r"protocol \(4, 7\)"),
+        (
+            {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}},
+            r"protocol \(4, 7\), .* later",
+        ),
         *(
             ({"protocol": {**PROTOCOL, "minWriterVersion": 7, "writerFeatures": [name]}}, name)
             for name in ("typeWidening-preview", "catalogManaged", "no such feature")
         ),
-        ({"metadata": metadata(**{"delta.rowTrackingSuspended": "true"})}, "suspended"),
+        (
+            {"protocol": {**PROTOCOL, "minWriterVersion": 7, "writerFeatures": ["collations"]}},
+            "drop it with ALTER TABLE ... DROP FEATURE",
+        ),
+        ({"metadata": metadata(**{"delta.rowTrackingSuspended": "true"})}, "resume it with"),
         ({"metadata": metadata() | {"schemaString": "{"}}, "not the JSON"),
     ],
 )

@@ -92,7 +92,10 @@ def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> 
         raise UnmergeableTableError(f"the table uses a feature that cannot be merged: {what}")
     schema_fields(metadata)
     if is_enabled(metadata, "delta.rowTrackingSuspended"):
-        raise UnmergeableTableError("the table's row tracking is suspended")
+        raise UnmergeableTableError(
+            "the table's row tracking is suspended: resume it with ALTER TABLE ... UNSET "
+            "TBLPROPERTIES ('delta.rowTrackingSuspended')"
+        )
 
 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:

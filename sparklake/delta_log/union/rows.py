@@ -91,7 +91,8 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
         if any(each.startswith(IDENTITY) for each in notes_of(column)):
             raise UnmergeableTableError(
                 f"rows with the identity column {column.get('name', name)!r} cannot be written "
-                "again"
+                "again: take one side with source-wins or dest-wins, and repeat the changes of the "
+                "other side"
             )
     actions: list[Action] = []
     if "protocol" not in dropped and source.protocol != dest.protocol:
@@ -106,6 +107,15 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
     return RowSettings(metadata, protocol, tuple(actions), merged)
 
 
+def can_merge_rows(base: LogSide, source: LogSide, dest: LogSide) -> bool:
+    """Return whether the settings allow a merge of rows."""
+    try:
+        row_settings(base, source, dest)
+    except UnmergeableTableError:
+        return False
+    return True
+
+
 def _check_columns(before: Metadata, after: Metadata, changer: str) -> None:
     """Reject renamed and dropped columns: rows are compared by the names of columns."""
     columns = columns_of(after)
@@ -114,7 +124,7 @@ def _check_columns(before: Metadata, after: Metadata, changer: str) -> None:
             done = "renamed" if name in columns else "dropped"
             raise UnmergeableTableError(
                 f"{changer} {done} the column {column['name']!r}, and changes of the other side "
-                "to its rows would be lost"
+                "to its rows would be lost: revert that commit, merge, and repeat it on dest"
             )
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sparklake.delta_log.actions import encode_actions
 from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
 from sparklake.delta_log.union.dropped import describe_dropped
+from sparklake.delta_log.union.rows import can_merge_rows
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
@@ -77,9 +78,10 @@ def delta_union(
         if winner is None:
             rule = resolution.rows(folder_of_log(folder))
             log_sides = base_log, source_log, dest_log
-            pending = (
-                None if rule is None else DeltaRows(context, sides, rule, folder, logs, log_sides)
-            )
+            if rule is None:
+                helps = can_merge_rows(*log_sides)
+                return replace(refused, may_be_taken=True, may_merge_rows=helps)
+            pending = DeltaRows(context, sides, rule, folder, logs, log_sides)
             return replace(refused, may_be_taken=True, pending=pending)
         return _taken(context, sides, refused, logs, apart, winner)
     files = {

@@ -256,6 +256,9 @@ def _with_unions(
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
+_ROWS_HINT = ", or merge the rows by key with a rule PATH/=rows(KEY)"
+
+
 def _conflict_error(
     context: Context,
     sides: ThreeWayTrees,
@@ -273,7 +276,7 @@ def _conflict_error(
     why = "".join(f". {each}" for each in reasons)
     hint = (
         "Change one side, or choose a strategy, such as source-wins or dest-wins, for "
-        "all paths or by rules"
+        f"all paths or by rules{_ROWS_HINT if any(each.may_merge_rows for each in refused) else ''}"
         if outcome.left_count or any(each.may_be_taken for each in refused)
         else "Change one side, for example with `restore` of the table from the other branch"
     )

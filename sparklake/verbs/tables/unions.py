@@ -68,9 +68,10 @@ class TableUnion:
     `needed` are the table's files that a merge by keys may lose, each with its required record
     id, or None for any, and `kept` those that it must not lose, each with its value. `overlaps`
     are the rows that both sides changed, by their positions in each file. A refused union
-    `may_be_taken` if a strategy can resolve it. `drops` are the commits dropped by each
-    strategy. `pending` are the rows to merge instead, `objects` the written files with merged
-    rows by name, and `conflicting_rows` the rows that refuse the union.
+    `may_be_taken` if a strategy can resolve it, and `may_merge_rows` if a rule `rows(KEY)` can.
+    `drops` are the commits dropped by each strategy. `pending` are the rows to merge instead,
+    `objects` the written files with merged rows by name, and `conflicting_rows` the rows that
+    refuse the union.
     """
 
     folder: bytes
@@ -83,6 +84,7 @@ class TableUnion:
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
+    may_merge_rows: bool = False
     drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
     is_of_one_side: bool = False
     overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
