@@ -2,7 +2,8 @@
 
 These are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
 `python -m tests.support.jars` installs those of tests/jars/spark-N.xml into its environment, with
-Spark's own resolver. Spark 4.1 has a list of its own, with Iceberg's jar.
+Spark's own resolver. Spark 4.1 has a list of its own, with Iceberg's jar. Hadoop's client of Azure
+is in a folder of its own, because most tests need a session without it.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ def main() -> None:
     lists = Path(__file__).parents[1] / "jars"
     own = lists / f"spark-{major}.{minor}.xml"
     wanted = own if own.exists() else lists / f"spark-{major}.xml"
-    command = [java, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", wanted]
-    fetched = [
-        "-types",
-        "jar",
-        "bundle",
-        "-retrieve",
-        JARS / "[artifact]-[revision].[ext]",
-        "-sync",
-    ]
-    subprocess.run([*map(str, command), *map(str, fetched)], check=True)
+    for each, folder in ((wanted, JARS), (lists / f"{wanted.stem}-azure.xml", JARS / "azure")):
+        if not each.exists():
+            continue
+        command = [java, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", each]
+        fetched = [
+            "-types",
+            "jar",
+            "bundle",
+            "-retrieve",
+            folder / "[artifact]-[revision].[ext]",
+            "-sync",
+        ]
+        subprocess.run([*map(str, command), *map(str, fetched)], check=True)
     found_jars()
 
 
