@@ -105,11 +105,11 @@ def _version(options: Mapping[str, Any]) -> str | None:
 
 def _terms(iceberg: IcebergTable) -> list[Any]:
     number = None if iceberg.snapshot is None else iceberg.snapshot.snapshot_id
-    return [ICEBERG, iceberg.name, number]
+    return [ICEBERG, iceberg.name, number, iceberg.version is None]
 
 
 def _write(view: View, iceberg: IcebergTable, files: Sequence[LiveFile]) -> None:
-    columns = DeltaColumns.of(iceberg.metadata.schema_of(iceberg.snapshot))
+    columns = DeltaColumns.of(iceberg.schema)
     vectors, bodies = _vectors(iceberg, files)
     # In Spark 3.5, statements that change another Iceberg table cannot read tables with vectors.
     features = [*columns.features, _VECTORS] if any(vectors) else columns.features

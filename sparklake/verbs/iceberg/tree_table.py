@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import (
     CorruptFileError,
@@ -35,12 +35,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable:
-    """A table's snapshot at a ref. `name` is the path of its metadata file."""
+    """A table's snapshot at a ref: the current one, or that of a version.
+
+    `name` is the path of its metadata file.
+    """
 
     table: TableVersion
     name: str
     metadata: TableMetadata
     snapshot: Snapshot | None
+    version: str | None = None
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema of a version, or the current one, which may be newer than the snapshot."""
+        return self.metadata.schema_of(None if self.version is None else self.snapshot)
 
     def live_files(self) -> list[LiveFile]:
         files = LiveFiles.of(self._files())
@@ -96,7 +105,7 @@ def parse_table(
 ) -> IcebergTable:
     """Return the table of a metadata file that was read."""
     metadata = parse_metadata(body)
-    return IcebergTable(table, info.path, metadata, metadata.snapshot(version))
+    return IcebergTable(table, info.path, metadata, metadata.snapshot(version), version)
 
 
 def find_metadata(table: TableVersion) -> ObjectInfo | None:

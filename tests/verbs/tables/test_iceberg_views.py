@@ -11,7 +11,7 @@ import pytest
 from sparklake import Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.testing.lakes import memory_lake
-from tests.support.iceberg import HandTable
+from tests.support.iceberg import FIELDS, HandTable
 
 TABLE = "tables/t"
 
@@ -60,6 +60,26 @@ def test_position_deletes_become_vectors(repo: Repository, table: HandTable) -> 
     assert one["storageType"] == "i"
     assert one["cardinality"] == 1
     assert other is None
+
+
+def test_a_schema_that_is_newer_than_the_snapshot(repo: Repository, table: HandTable) -> None:
+    table.commit(table.data("a", 1))
+    table.snapshots[0]["schema-id"] = 0
+    renamed = [{**each, "name": f"new_{each['name']}"} for each in FIELDS]
+    schemas = [
+        {"type": "struct", "schema-id": at, "fields": each}
+        for at, each in enumerate((FIELDS, renamed))
+    ]
+    table.write(schemas=schemas, **{"current-schema-id": 1})
+    take(repo, table)
+    columns = [
+        [
+            each["name"]
+            for each in json.loads(log(repo, **options)[1]["metaData"]["schemaString"])["fields"]
+        ]
+        for options in ({}, {"versionAsOf": 1})
+    ]
+    assert columns == [["new_id", "new_name"], ["id", "name"]]
 
 
 @pytest.mark.parametrize("name", ["data/a", "data/v", "metadata/1-m0.avro"])
