@@ -31,6 +31,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from campaigns.iceberg.branch_tables import TABLE, BranchTable
+from campaigns.iceberg.spark_changes import PARTS, SAME_ROWS, Row, Rows, SparkChange
 from campaigns.iceberg.spark_tables import FORMATS, SparkTable
 from campaigns.tables.session import small_session
 from sparklake import Branch, Engine, Lake, MergeConflictError
@@ -54,10 +55,6 @@ _SCHEMA = Schema(
     NestedField(3, "value", LongType()),
 )
 _BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
-_PARTS = ("a", "b", "c")
-
-Row = tuple[int, str, int]
-Rows = frozenset[Row]
 
 
 class WrongRowsError(Exception):
@@ -105,26 +102,6 @@ class Change:
         else:
             table.overwrite(rows, overwrite_filter=predicate)
 
-    @property
-    def statements(self) -> Sequence[str]:
-        """The change in SQL."""
-        values = ", ".join(f"({at}L, '{part}', {value}L)" for at, part, value in self.added)
-        where = f"WHERE value BETWEEN {self.low} AND {self.high}"
-        insert = f"INSERT INTO {{0}} (id, part, value) VALUES {values}"
-        if self.kind == "append":
-            return [insert]
-        if self.kind == "replace":
-            return [f"DELETE FROM {{0}} WHERE part = '{self.part}'", insert]
-        if self.kind == "rewrite":
-            options = "options => map('rewrite-all', 'true')"
-            return [
-                f"CALL {{0.catalog}}.system.rewrite_data_files(table => '{{0}}', {options})",
-                "CALL {0.catalog}.system.rewrite_manifests(table => '{0}')",
-            ]
-        if self.kind == "delete":
-            return [f"DELETE FROM {{0}} {where}"]
-        return [f"UPDATE {{0}} SET value = value + 1000 {where}"]
-
 
 @dataclass(slots=True)
 class Side:
@@ -132,14 +109,16 @@ class Side:
 
     branch: Branch
     rows: Rows
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change | SparkChange] = field(default_factory=list)
     removed: set[Row] = field(default_factory=set)
     added: set[Row] = field(default_factory=set)
 
-    def step(self, table: BranchTable | SparkTable, change: Change) -> None:
+    def step(self, table: BranchTable | SparkTable, change: Change | SparkChange) -> None:
         if isinstance(table, SparkTable):
-            table.run(self.branch, change.statements)
+            assert isinstance(change, SparkChange)
+            table.run(self.branch, [change])
         else:
+            assert isinstance(change, Change)
             table.commit(self.branch, change.write)
         after = change.evaluate(self.rows)
         for row in self.rows - after:
@@ -203,41 +182,53 @@ class Round:
     def _histories(self) -> str:
         main = Side(self.repo.branch("main"), frozenset())
         for _ in range(self.random.randint(1, 4)):
-            main.step(self.table, Change("append", added=self._new_rows()))
+            main.step(self.table, self._append())
         dev = Side(self.repo.create_branch("dev", "main"), main.rows)
-        base, main = main.rows, Side(main.branch, main.rows)
+        start, base, main = dev.branch.head.id, main.rows, Side(main.branch, main.rows)
         for side in (dev, main):
             for _ in range(self.random.randint(1, 3)):
-                side.step(self.table, self._change(side.rows))
+                side.step(self.table, self._change(side.rows, side.changes))
         self._pick(base, dev, main)
         try:
             rows = self._merge(base, "dev", dev, main)
         except MergeConflictError as error:
             return self._refused(error)
-        is_serial = any(rows == end for end in _ends(base, dev.changes, main.changes))
+        orders = _orders(dev.changes, main.changes)
+        order = next((each for each in orders if _end(base, each) == rows), None)
+        if order is not None and isinstance(self.table, SparkTable):
+            self._run_serially(self.table, start, order, rows)
         self._after(dev, main, rows)
-        return MERGED if is_serial else BY_EFFECT
+        return BY_EFFECT if order is None else MERGED
 
     def _new_rows(self) -> list[Row]:
         count = self.random.randint(1, 6)
         self.ids += count
         numbers = range(self.ids - count, self.ids)
-        part = self.random.choice(_PARTS)
+        part = self.random.choice(PARTS)
         return [(at, part, self.random.randrange(100)) for at in numbers]
 
-    def _change(self, rows: Rows) -> Change:
+    def _append(self) -> Change | SparkChange:
+        rows = self._new_rows()
+        if isinstance(self.table, SparkTable):
+            return SparkChange("append", self.table.by_part, 0, -1, rows)
+        return Change("append", added=rows)
+
+    def _change(self, rows: Rows, before: Sequence[Change | SparkChange]) -> Change | SparkChange:
+        """Choose a change of a table with these rows, after those since the common base."""
+        if isinstance(self.table, SparkTable):
+            new, by_part = self._new_rows(), self.table.by_part
+            evolved = any(each.kind == "partition" for each in before)
+            return SparkChange.choose(self.random, rows, new, by_part=by_part, evolved=evolved)
         kinds = ["append", "append", "delete", "delete", "replace", "update"]
         if self.kind == "settings":
             kinds += ["column", "property"]
-        if self.kind in FORMATS:
-            kinds += ["rewrite"]
         kind = self.random.choice(kinds)
         if kind == "append":
             return Change(kind, added=self._new_rows())
-        if kind in ("column", "property", "rewrite"):
+        if kind in ("column", "property"):
             return Change(kind, self.random.randrange(3), -1)
         if kind == "replace":
-            part = self.random.choice(_PARTS)
+            part = self.random.choice(PARTS)
             new = [(at, part, value) for at, _, value in self._new_rows()]
             return Change(kind, part=part, added=new)
         low = self.random.randrange(100)
@@ -271,6 +262,16 @@ class Round:
             raise WrongRowsError(f"{ref} has {sorted(rows)} instead of {sorted(expected)}")
         self.repo.view(ref, TABLE, "iceberg")
         return expected
+
+    def _run_serially(
+        self, table: SparkTable, start: str, order: Sequence[Change | SparkChange], rows: Rows
+    ) -> None:
+        """Let Spark run both sides' changes on one table."""
+        changes = [each for each in order if isinstance(each, SparkChange)]
+        branch = self.repo.create_branch("serial", start)
+        table.run(branch, [each for each in changes if each.kind not in SAME_ROWS])
+        self._check("serial", rows)
+        self.campaign.counts["serial orders that Spark ran on one table"] += 1
 
     def _refused(self, error: MergeConflictError) -> str:
         self.campaign.reasons[_reason(str(error))] += 1
@@ -307,17 +308,18 @@ class Round:
         if merged != main.branch.head.id:
             raise WrongRowsError("a revert on another branch moved main")
         after = Side(main.branch, rows)
-        after.step(self.table, self._change(rows))
+        after.step(self.table, self._change(rows, [*dev.changes, *main.changes]))
         self._check("main", after.rows)
         counts["results that the writer read and changed"] += 1
         behind = Side(dev.branch, dev.rows)
-        behind.step(self.table, Change("append", added=self._new_rows()))
+        change = self._append()
+        behind.step(self.table, change)
         try:
             self.repo.merge("main", "dev", allow_empty=True)
         except MergeConflictError as error:
             self.campaign.reasons[f"second merge: {_reason(str(error))}"] += 1
             return
-        self._check("dev", after.rows | behind.added)
+        self._check("dev", change.evaluate(after.rows))
         counts["second merges, in the other direction"] += 1
 
 
@@ -325,14 +327,25 @@ def _joined(picked: Side, main: Side) -> Side:
     return Side(picked.branch, main.rows, removed=set(main.removed), added=set(main.added))
 
 
-def _ends(base: Rows, source: Sequence[Change], dest: Sequence[Change]) -> Iterator[Rows]:
-    """Yield the rows after each order of both sides' changes, evaluated again."""
+def _orders(
+    source: Sequence[Change | SparkChange], dest: Sequence[Change | SparkChange]
+) -> Iterator[list[Change | SparkChange]]:
+    """Yield each order of both sides' changes whose rows are known."""
     total = len(source) + len(dest)
     for places in combinations(range(total), len(source)):
-        rows, ours, theirs = base, iter(dest), iter(source)
-        for at in range(total):
-            rows = next(theirs if at in places else ours).evaluate(rows)
-        yield rows
+        ours, theirs = iter(dest), iter(source)
+        order = [next(theirs if at in places else ours) for at in range(total)]
+        kinds = [each.kind for each in order]
+        # The rows that an overwrite replaces depend on the partitions of their files.
+        if "partition" not in kinds or "overwrite" not in kinds[kinds.index("partition") :]:
+            yield order
+
+
+def _end(rows: Rows, order: Sequence[Change | SparkChange]) -> Rows:
+    """Return the rows after changes, evaluated again."""
+    for each in order:
+        rows = each.evaluate(rows)
+    return rows
 
 
 def _reason(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import StaticTable
 
 from campaigns.iceberg.branch_tables import TABLE
+from campaigns.iceberg.spark_changes import SparkChange
 from sparklake import Branch, Repository
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
 
@@ -26,7 +27,7 @@ class SparkTable:
     """One table on the branches of a repository."""
 
     def __init__(self, repo: Repository, spark: SparkSession, kind: str, *, by_part: bool) -> None:
-        self.repo, self.spark = repo, spark
+        self.repo, self.spark, self.by_part = repo, spark, by_part
         version, mode = FORMATS[kind]
         options: dict[str, Any] = {
             "format-version": version,
@@ -40,12 +41,19 @@ class SparkTable:
         main.write(empty, TABLE, "iceberg", partition_by=partitions, **options)
         main.commit("create")
 
-    def run(self, branch: Branch, statements: Sequence[str]) -> None:
-        """Run statements, in which {0} is the table, in one edit, and commit it."""
+    def run(self, branch: Branch, changes: Sequence[SparkChange]) -> None:
+        """Apply changes in one edit, and commit it."""
         with branch.edit_iceberg(TABLE) as name:
-            for each in statements:
-                self.spark.sql(each.format(name))
+            for each in changes:
+                columns = self.spark.table(name).columns
+                for statement in each.statements(name, name.catalog, columns, self._spec(name)):
+                    self.spark.sql(statement)
         branch.commit("change", allow_empty=True)
+
+    def _spec(self, name: str) -> str:
+        jvm: Any = self.spark._jvm
+        util = jvm.org.apache.iceberg.spark.Spark3Util
+        return str(util.loadIcebergTable(self.spark._jsparkSession, name).spec().toString())
 
     def rows(self, ref: str) -> list[tuple[Any, ...]]:
         """Read with the jar, without it and with pyiceberg."""
@@ -53,11 +61,13 @@ class SparkTable:
         objects = {each.path.removeprefix(folder): each for each in self.repo.objects(ref, folder)}
         place = objects[str(current_metadata(objects))].address
         by_jar = _sorted(self.spark.read.format("iceberg").load(place).collect())
-        if _sorted(self.repo.read(ref, TABLE).collect()) != by_jar:
-            raise ValueError(f"{ref} has other rows without the jar than with it")
-        by_python = StaticTable.from_metadata(place).scan().to_arrow().to_pylist()
-        if _sorted(each.values() for each in by_python) != by_jar:
-            raise ValueError(f"{ref} has other rows in pyiceberg than with the jar")
+        without_jar = _sorted(self.repo.read(ref, TABLE).collect())
+        if without_jar != by_jar:
+            raise ValueError(f"{ref} has {without_jar} without the jar, and {by_jar} with it")
+        python_rows = StaticTable.from_metadata(place).scan().to_arrow().to_pylist()
+        by_python = _sorted(each.values() for each in python_rows)
+        if by_python != by_jar:
+            raise ValueError(f"{ref} has {by_python} in pyiceberg, and {by_jar} with the jar")
         return by_jar
 
 

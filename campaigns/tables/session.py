@@ -35,15 +35,29 @@ def small_session(folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
+_EXTENSIONS = {
+    "delta-": "io.delta.sql.DeltaSparkSessionExtension",
+    # For ALTER TABLE ... ADD PARTITION FIELD.
+    "iceberg-": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+"""The extensions of Spark, by the beginning of their jar's name."""
+
+
 def _settings(folder: Path) -> dict[str, str]:
+    jars = found_jars()
+    extensions = [
+        extension
+        for name, extension in _EXTENSIONS.items()
+        if any(each.name.startswith(name) for each in jars)
+    ]
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": folder.as_uri(),
-        "spark.jars": ",".join(map(str, found_jars())),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.extensions": ",".join(extensions),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.debug.maxToStringFields": "1000",
         "spark.databricks.delta.snapshotPartitions": "1",
