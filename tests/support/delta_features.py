@@ -12,6 +12,7 @@ from sparklake.delta_log.features import FEATURES
 _COLUMNS = "id BIGINT, name STRING"
 _INSERTS = ("INSERT INTO {t} (id, name) SELECT id, concat('n', id) FROM range(0, 10, 1, 2)",)
 _DELETE = "DELETE FROM {t} WHERE id = 9"
+_DELTA = "spark.databricks.delta"
 _VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
@@ -20,7 +21,8 @@ class Feature:
     """A feature: statements that create a table of it, and its name in a table's protocol.
 
     `{t}` in statements is the table, `{o}` another one. `later` are statements of an edit, and
-    `values` more columns of the rows that are written after it.
+    `values` more columns of the rows that are written after it. `conf` is that of the session, and
+    `checkpoint` the pattern of names that checkpoints have.
     """
 
     label: str
@@ -32,6 +34,8 @@ class Feature:
     more: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     values: str = ""
+    conf: dict[str, str] = field(default_factory=dict)
+    checkpoint: str = ""
     is_clone: bool = False
     on_spark_3: bool = True
 
@@ -51,7 +55,8 @@ class Feature:
         """The row of the matrix in docs/tables.md."""
         merges = "yes" if self.protocol is None or FEATURES[self.protocol] is None else "conflict"
         line = "3.5, 4" if self.on_spark_3 else "4"
-        return f"| {self.label} | {line} | yes | yes | yes | yes | yes | {merges} |"
+        verbs = " | ".join(["yes"] * 5 + [merges] * 3)
+        return f"| {self.label} | {line} | {verbs} |"
 
 
 def _checkpoints(policy: str) -> dict[str, str]:
@@ -67,11 +72,29 @@ DELTA_FEATURES = {
         more=(_DELETE,),
         is_clone=True,
     ),
+    "parts": Feature(
+        "checkpoints in several parts",
+        None,
+        properties=_checkpoints("classic"),
+        more=(_DELETE,),
+        conf={f"{_DELTA}.checkpoint.partSize": "1"},
+        checkpoint=r"\.checkpoint\.[0-9]{10}\.[0-9]{10}\.parquet",
+    ),
     "v2": Feature(
-        "V2 checkpoints with sidecars",
+        "V2 checkpoints in Parquet, with sidecars",
         "v2Checkpoint",
         properties=_checkpoints("v2"),
         more=(_DELETE,),
+        conf={f"{_DELTA}.checkpointV2.topLevelFileFormat": "parquet"},
+        checkpoint=r"\.checkpoint\.[-0-9a-f]{36}\.parquet",
+    ),
+    "v2-json": Feature(
+        "V2 checkpoints in JSON, with sidecars",
+        "v2Checkpoint",
+        properties=_checkpoints("v2"),
+        more=(_DELETE,),
+        conf={f"{_DELTA}.checkpointV2.topLevelFileFormat": "json"},
+        checkpoint=r"\.checkpoint\.[-0-9a-f]{36}\.json",
     ),
     "mapping": Feature(
         "column mapping, renamed and dropped columns",
@@ -90,30 +113,36 @@ DELTA_FEATURES = {
         "row tracking", "rowTracking", properties={"delta.enableRowTracking": "true"}
     ),
     "identity": Feature(
-        "identity columns",
+        "identity columns, if only one side inserts rows",
         "identityColumns",
         columns=f"k BIGINT GENERATED ALWAYS AS IDENTITY, {_COLUMNS}",
-        on_spark_3=False,  # Its SQL has no words for them.
+        on_spark_3=False,
     ),
     "generated": Feature(
         "generated columns",
         "generatedColumns",
         columns=f"{_COLUMNS}, twice BIGINT GENERATED ALWAYS AS (id * 2)",
+        on_spark_3=False,
     ),
     "constraints": Feature(
         "NOT NULL and CHECK constraints",
         "checkConstraints",
         columns="id BIGINT NOT NULL, name STRING",
         more=("ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 1000)",),
+        on_spark_3=False,
     ),
     "defaults": Feature(
         "column defaults",
         "allowColumnDefaults",
         columns=f"{_COLUMNS}, extra STRING DEFAULT 'x'",
         properties={"delta.feature.allowColumnDefaults": "supported"},
+        on_spark_3=False,
     ),
     "change-data": Feature(
-        "change data feed", "changeDataFeed", properties={"delta.enableChangeDataFeed": "true"}
+        "change data feed",
+        "changeDataFeed",
+        properties={"delta.enableChangeDataFeed": "true"},
+        on_spark_3=False,
     ),
     "widening": Feature(
         "type widening",
@@ -131,15 +160,23 @@ DELTA_FEATURES = {
         on_spark_3=False,
     ),
     "ntz": Feature(
-        "timestamps without a time zone", "timestampNtz", f"{_COLUMNS}, at TIMESTAMP_NTZ"
+        "timestamps without a time zone",
+        "timestampNtz",
+        f"{_COLUMNS}, at TIMESTAMP_NTZ",
+        on_spark_3=False,
     ),
     "in-commit": Feature(
         "in-commit timestamps",
         "inCommitTimestamp",
         properties={"delta.enableInCommitTimestamps": "true"},
+        on_spark_3=False,
     ),
     "clustering": Feature(
-        "liquid clustering", "clustering", clause="CLUSTER BY (id)", later=("OPTIMIZE {t}",)
+        "liquid clustering",
+        "clustering",
+        clause="CLUSTER BY (id)",
+        later=("OPTIMIZE {t}",),
+        on_spark_3=False,
     ),
     "uniform": Feature(
         "Iceberg compatibility",
@@ -149,6 +186,7 @@ DELTA_FEATURES = {
             "delta.columnMapping.mode": "name",
             "delta.enableDeletionVectors": "false",
         },
+        on_spark_3=False,
     ),
 }
 

@@ -1,14 +1,16 @@
-"""A Delta table of each feature is imported, read, edited, written, merged, exported and purged."""
+"""A Delta table of each feature is imported, edited, written, merged, reverted and purged."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sparklake import Repository
+from sparklake import Commit, Repository
 from sparklake.errors import MergeConflictError
 from tests.support.delta_features import DELTA_FEATURES, TOGETHER, Feature
 from tests.support.spark import IS_3
@@ -23,8 +25,21 @@ TABLE = "tables/t"
 
 
 def marks_of(name: str) -> pytest.MarkDecorator:
-    """Return the mark of a feature. Alone, each takes many seconds of `make test-slow`."""
-    return pytest.mark.system if name == "together" else pytest.mark.exhaustive
+    """Return the mark of a feature. Alone, each takes many seconds of `make test-slow`.
+
+    `make test-spark3` runs those that pass on Spark 3.5.
+    """
+    return pytest.mark.system if name == "together" or IS_3 else pytest.mark.exhaustive
+
+
+@pytest.fixture
+def session(feature: Feature, spark: SparkSession) -> Iterator[SparkSession]:
+    """Is the session with the settings of a feature."""
+    for name, value in feature.conf.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in feature.conf:
+        spark.conf.unset(name)
 
 
 def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
@@ -40,8 +55,9 @@ def ids_of(rows: DataFrame) -> list[tuple[int, str]]:
     ],
 )
 def test_what_users_do_with_a_table(
-    feature: Feature, spark: SparkSession, repo: Repository, tmp_path: Path
+    feature: Feature, session: SparkSession, repo: Repository, tmp_path: Path
 ) -> None:
+    spark = session
     place = tmp_path / "elsewhere"
     for each in feature.statements:
         spark.sql(each.format(t=f"delta.`{place}`", o=f"delta.`{place}-origin`"))
@@ -67,23 +83,43 @@ def test_what_users_do_with_a_table(
     expected = sorted({**dict(rows), **changes}.items())
     expected.remove((3, "n3"))
     assert ids_of(repo.read("main", TABLE)) == expected
-    if feature is not DELTA_FEATURES["mapping"]:  # Its schema differs between the refs.
-        counts = repo.diff_table("main~1", "main", TABLE, ["id"]).counts()
-        assert (counts.added, counts.removed, counts.changed) == (1, 1, 3)
+    log = [each.path for each in repo.objects("main", f"{TABLE}/_delta_log/")]
+    assert any(re.search(feature.checkpoint, each) for each in log)
+    diff = repo.diff_table("main~1", "main", TABLE, ["id"])
+    renamed = [each.column for each in diff.schema_changes]
+    assert renamed == (["new", "newer"] if feature is DELTA_FEATURES["mapping"] else [])
+    counts = diff.counts()
+    assert (counts.added, counts.removed, counts.changed) == (1, 1, 3)
 
     features, properties = described(spark, str(place))
     assert described(spark, repo.view("main", TABLE)) == (features, properties)
-    with dev.edit_delta(TABLE) as location:
-        spark.sql(f"INSERT INTO delta.`{location}` (id, name) VALUES (200, 'dev')")
-    dev.commit("appended")
+
+    def insert_on_dev() -> Commit:
+        with dev.edit_delta(TABLE) as location:
+            spark.sql(f"INSERT INTO delta.`{location}` (id, name) VALUES (200, 'dev')")
+        return dev.commit("inserted")
+
+    inserted = insert_on_dev()
     if "IDENTITY" in feature.columns:
         with pytest.raises(MergeConflictError, match="identity"):
             repo.merge("dev", "main")
-    else:
-        merged = repo.merge("dev", "main")
-        assert ids_of(repo.read("main", TABLE)) == sorted([*expected, (200, "dev")])
-        main.revert(merged.id, parent_number=1)
-        assert ids_of(repo.read("main", TABLE)) == expected
+        with pytest.raises(MergeConflictError, match="identity"):
+            main.cherry_pick(inserted.id)
+        dev.hard_reset("main")
+        with main.edit_delta(TABLE) as location:
+            spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 0")
+        main.commit("deleted")
+        expected.remove((0, "n0"))
+        inserted = insert_on_dev()
+    united = sorted([*expected, (200, "dev")])
+    merged = repo.merge("dev", "main")
+    assert ids_of(repo.read("main", TABLE)) == united
+    main.revert(merged.id, parent_number=1)
+    assert ids_of(repo.read("main", TABLE)) == expected
+    [picked] = main.cherry_pick(inserted.id)
+    assert ids_of(repo.read("main", TABLE)) == united
+    main.revert(picked.id)
+    assert ids_of(repo.read("main", TABLE)) == expected
     repo.collect_garbage(grace=timedelta(0))
     repo.export("main", str(tmp_path / "exported"))
     exported = str(tmp_path / "exported" / TABLE)
