@@ -59,7 +59,13 @@ def settings_home(lake_dsn: str, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
+def lake_of_home(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
+    """Open the lake by a settings file, as a process on the server of Spark Connect does."""
     with sparklake.connect(home=settings_home, spark=spark) as lake:
-        lake.register()
         yield lake
+
+
+@pytest.fixture
+def registered(lake_of_home: Lake) -> Lake:
+    lake_of_home.register()
+    return lake_of_home

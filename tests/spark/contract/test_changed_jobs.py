@@ -1,13 +1,14 @@
 """Ten jobs, unchanged on plain paths and changed on a branch, have the same rows.
 
-They are the patterns of docs/changing-a-job.md. `make test` runs three of them.
+They are the patterns of docs/changing-a-job.md. `make test` runs five of them, and
+three on Spark Connect.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +47,21 @@ class Place(Protocol):
     def keep(self, version: str) -> None:
         """Keep the current state as a version: a copy, or a tag."""
 
+    def commit(self, once: str) -> None: ...
+
+    def shop(self, name: str) -> str:
+        """Return a path in another repository, or below another root."""
+
+    def overwrite_partitions(self, rows: DataFrame) -> Any: ...
+
     def edit(self, name: str) -> Any:
         """Yield the location of a Delta table, to change it."""
 
     def publish(self) -> Any:
         """Show the writes of the body to others: in a lake all at once."""
+
+    def load(self, rows: DataFrame) -> None:
+        """Append rows to the orders, unless a check of the new table fails."""
 
     def stream(self, rows: DataFrame, checkpoint: str, name: str) -> None: ...
 
@@ -75,6 +86,15 @@ class Folders:
     def keep(self, version: str) -> None:
         shutil.copytree(self.root, f"{self.root}{version}")
 
+    def commit(self, once: str) -> None:
+        pass
+
+    def shop(self, name: str) -> str:
+        return f"{self.root}-shop/{name}"
+
+    def overwrite_partitions(self, rows: DataFrame) -> Any:
+        return rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+
     @contextmanager
     def edit(self, name: str) -> Iterator[str]:
         yield self.path(name)
@@ -82,6 +102,14 @@ class Folders:
     @contextmanager
     def publish(self) -> Iterator[None]:
         yield
+
+    def load(self, rows: DataFrame) -> None:
+        table, new = self.path("orders"), self.path("orders_new")
+        complete = self.read.parquet(table).unionByName(rows)
+        complete.write.mode("overwrite").partitionBy("day").parquet(new)
+        rows = self.read.parquet(new)
+        assert rows.where("price < 0").count() == 0
+        rows.write.mode("overwrite").partitionBy("day").parquet(table)
 
     def stream(self, rows: DataFrame, checkpoint: str, name: str) -> None:
         start = rows.writeStream.option("checkpointLocation", checkpoint)
@@ -94,6 +122,7 @@ class OnBranch:
     scratch: Path
     lake: Lake
     repo: Repository
+    other: Repository
     branch: str = "dev"
     attempts: int = 2
 
@@ -111,6 +140,15 @@ class OnBranch:
         self.repo.branch(self.branch).commit(version)
         self.repo.create_tag(version, self.branch)
 
+    def commit(self, once: str) -> None:
+        self.repo.branch(self.branch).commit("a job", once=once)
+
+    def shop(self, name: str) -> str:
+        return f"lakefs://{self.other.name}/main/{name}"
+
+    def overwrite_partitions(self, rows: DataFrame) -> Any:
+        return self.lake.write(rows).mode("overwrite-partitions")
+
     @contextmanager
     def edit(self, name: str) -> Iterator[str]:
         with self.repo.branch(self.branch).edit_delta(name) as location:
@@ -119,7 +157,6 @@ class OnBranch:
     @contextmanager
     def publish(self) -> Iterator[None]:
         before = self.branch
-        self.repo.branch(before).commit("before", if_needed=True)
         with self.repo.branch(before).transaction("publish") as branch:
             self.branch = branch.name
             try:
@@ -127,13 +164,20 @@ class OnBranch:
             finally:
                 self.branch = before
 
-    def stream(self, rows: DataFrame, checkpoint: str, name: str) -> None:
-        def write(batch: DataFrame, number: int) -> None:
-            writer = self.write(batch).mode("append").option("once", f"{name}/{number}")
-            writer.parquet(self.path(name))
+    def load(self, rows: DataFrame) -> None:
+        table = f"lakefs://{self.repo.name}/load/orders"
+        load = self.repo.create_branch("load", source=self.branch)
+        try:
+            self.lake.write(rows).mode("append").partitionBy("day").parquet(table)
+            load.commit("load orders")
+            assert self.lake.read.parquet(table).where("price < 0").count() == 0
+            self.repo.merge("load", self.branch)
+        finally:
+            self.repo.delete_branch("load")
 
-        start = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(write)
-        start.trigger(availableNow=True).start().awaitTermination()
+    def stream(self, rows: DataFrame, checkpoint: str, name: str) -> None:
+        start = self.lake.write_stream(rows).option("checkpointLocation", checkpoint)
+        start.trigger(availableNow=True).start(self.path(name)).awaitTermination()
 
 
 def table_of(spark: SparkSession, values: str) -> DataFrame:
@@ -164,22 +208,22 @@ def append_once(place: Place) -> Values:
     for _ in range(place.attempts):
         writer = place.write(rows).mode("append").partitionBy("day").option("once", "day 3")
         writer.parquet(place.path("orders"))
+        place.commit("commit/day 3")
     return orders(place)
 
 
 def read_a_version(place: Place) -> Values:
-    place.keep("v1")
     append_once(place)
     before = place.read.parquet(place.path("orders", "v1"))
     now = place.read.parquet(place.path("orders"))
     return values(now.join(before, "id", "left_anti"), "id", "price")
 
 
-def join_two_tables(place: Place) -> Values:
+def join_two_repositories(place: Place) -> Values:
     countries = place.spark.sql("SELECT * FROM VALUES (1, 'DE'), (3, 'FR') AS t(id, country)")
-    place.write(countries).parquet(place.path("shop/countries"))
+    place.write(countries).parquet(place.shop("countries"))
     left = place.read.parquet(place.path("orders"))
-    return values(left.join(place.read.load(place.path("shop/countries")), "id"), "id", "country")
+    return values(left.join(place.read.load(place.shop("countries")), "id"), "id", "country")
 
 
 def convert_csv(place: Place) -> Values:
@@ -207,8 +251,8 @@ def backfill(place: Place) -> Values:
     table = place.path("orders")
     days = [f"{table}/day=2026-07-0{number}" for number in (1, 2)]
     rows = place.read.option("basePath", table).parquet(*days)
-    writer = place.write(rows.selectExpr("id", "price + 1 AS price", "day")).mode("overwrite")
-    writer.option("partitionOverwriteMode", "dynamic").partitionBy("day").parquet(table)
+    writer = place.overwrite_partitions(rows.selectExpr("id", "price + 1 AS price", "day"))
+    writer.partitionBy("day").parquet(table)
     return orders(place)
 
 
@@ -224,13 +268,9 @@ def publish_several(place: Place) -> Values:
 
 
 def check_then_publish(place: Place) -> Values:
-    for number, price in enumerate((-1.0, 7.0)):
-        with suppress(AssertionError), place.publish():
-            rows = table_of(place.spark, f"(9, {price}, '2026-07-03')")
-            new = place.path(f"new-{number}")
-            place.write(rows).parquet(new)
-            assert place.read.parquet(new).where("price < 0").count() == 0
-            place.write(rows).mode("append").partitionBy("day").parquet(place.path("orders"))
+    for price in (-1.0, 7.0):
+        with suppress(AssertionError):
+            place.load(table_of(place.spark, f"(9, {price}, '2026-07-03')"))
     return orders(place)
 
 
@@ -248,7 +288,7 @@ JOBS = (
     overwrite_a_day,
     append_once,
     read_a_version,
-    join_two_tables,
+    join_two_repositories,
     convert_csv,
     merge_into_delta,
     backfill,
@@ -256,27 +296,35 @@ JOBS = (
     check_then_publish,
     stream,
 )
-QUICK = (append_once, backfill, check_then_publish)
+QUICK = (append_once, backfill)
+ON_CONNECT = (join_two_repositories, check_then_publish, stream)
 
 
-@pytest.mark.parametrize(
-    "job", [pytest.param(each, marks=() if each in QUICK else pytest.mark.system) for each in JOBS]
-)
+def _marks(job: Callable[[Place], Values]) -> Sequence[pytest.MarkDecorator]:
+    if job in ON_CONNECT:
+        return [pytest.mark.connect]
+    return [] if job in QUICK else [pytest.mark.system]
+
+
+@pytest.mark.parametrize("job", [pytest.param(each, marks=_marks(each)) for each in JOBS])
 def test_a_changed_job_has_the_rows_of_the_unchanged_one(
     job: Callable[[Place], Values],
     spark: SparkSession,
-    lake: Lake,
+    lake_of_home: Lake,
     repo: Repository,
     tmp_path: Path,
 ) -> None:
     repo.create_branch("dev")
+    lake = lake_of_home
+    shop = lake.create_repository(f"{repo.name}-shop", str(tmp_path / "shop"))
     folders = Folders(spark, tmp_path / "plain", tmp_path / "scratch-of-folders")
-    branch = OnBranch(spark, tmp_path / "scratch-of-branch", lake, repo)
+    branch = OnBranch(spark, tmp_path / "scratch-of-branch", lake, lake.repository(repo.name), shop)
     results = []
     for place in (folders, branch):
         place.scratch.mkdir()
         rows = table_of(spark, ORDERS)
         place.write(rows).partitionBy("day").parquet(place.path("orders"))
+        place.keep("v1")
         results.append(job(place))
     unchanged, changed = results
     assert changed == unchanged != []

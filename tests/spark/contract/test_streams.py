@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-import sparklake
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidInputError, RaceLostError, RefNotFoundError
 
@@ -57,13 +55,6 @@ def _number(path: Path) -> int:
 @pytest.fixture
 def source(spark: SparkSession, tmp_path: Path) -> Source:
     return Source(spark, tmp_path)
-
-
-@pytest.fixture
-def lake_of_home(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
-    """Open the lake by a settings file, as a process on the server of Spark Connect does."""
-    with sparklake.connect(home=settings_home, spark=spark) as lake:
-        yield lake
 
 
 def finish(query: StreamingQuery) -> None:
