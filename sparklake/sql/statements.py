@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,11 @@ from sparklake.uri import RefUri
 # These read no table's rows and change none, so a name in use cannot be meant.
 _OF_THE_SESSION = ("SET", "RESET", "SHOW", "ADD", "LIST", "USE", "UNCACHE", "CLEAR")
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+_EVOLUTION = ("WITH", "SCHEMA", "EVOLUTION")
 _UNQUOTED = re.compile(r"\w+")
+
+# It would print a warning beside our error.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _EDITS = (exp.Update, exp.Delete, exp.Merge)
 _STATEMENTS = (*_EDITS, exp.Query, exp.Describe, exp.Cache, exp.Insert, exp.Create, exp.Drop)
@@ -262,8 +267,11 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
         first = 2 if len(tokens) > 1 and is_word(tokens[1], *_EXPLAIN_MODES) else 1
         if first == len(tokens):
             return None
-        # The positions stay the same.
-        text = " " * tokens[first].start + text[tokens[first].start :]
+        text = _blanked(text, 0, tokens[first].start)
+    for at, each in enumerate(tokens[:-3]):
+        # sqlglot does not parse these words.
+        if is_word(each, "MERGE", "INSERT") and _are_words(tokens[at + 1 :], *_EVOLUTION):
+            text = _blanked(text, each.end + 1, tokens[at + 3].end + 1)
     try:
         trees = [each for each in parse(text, dialect=Spark()) if each]
     except (SqlglotError, RecursionError):
@@ -272,6 +280,15 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
     if len(statements) != 1 or next(statements[0].find_all(exp.Command), None):
         return None
     return statements[0]
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    """Replace a part of a text with spaces: the positions stay the same."""
+    return text[:start] + " " * (end - start) + text[end:]
+
+
+def _are_words(tokens: Sequence[Token], *words: str) -> bool:
+    return len(tokens) >= len(words) and all(map(is_word, tokens, words))
 
 
 def _alter(
@@ -337,6 +354,12 @@ def inserted_query(statement: Statement) -> Query:
             f"INSERT with PARTITION, REPLACE WHERE or IF NOT EXISTS needs a Delta table, and "
             f"{target.table} is none: select the partition's value as a column instead"
         )
+    insert = next(at for at, each in enumerate(tokens) if is_word(each, "INSERT"))
+    if is_word(tokens[insert + 1], "WITH"):
+        raise InvalidInputError(
+            f"WITH SCHEMA EVOLUTION needs a Delta table, and {target.table} is none: write it with "
+            "lake.write and the option mergeSchema"
+        )
     tail = [each for each in tokens if each.start >= target.end]
     columns = None
     if isinstance(tree.this, exp.Schema):
@@ -345,8 +368,7 @@ def inserted_query(statement: Statement) -> Query:
         tail = tail[end + 1 :]
     by_name = len(tail) > 1 and is_word(tail[0], "BY") and is_word(tail[1], "NAME")
     tail = tail[2:] if by_name else tail
-    insert = next(each for each in tokens if is_word(each, "INSERT"))
-    parts = [(0, insert.start), (tail[0].start, _end(statement))]
+    parts = [(0, tokens[insert].start), (tail[0].start, _end(statement))]
     return Query(parts, columns, by_name)
 
 

@@ -108,6 +108,8 @@ REWRITTEN = {
     f"UPDATE {L} t SET a = 1": "UPDATE TARGET t SET a = 1",
     f"DELETE FROM {L} WHERE a": "DELETE FROM TARGET AS `o` WHERE a",
     f"MERGE INTO {L} USING {L} s ON a = b WHEN MATCHED THEN DELETE": f"MERGE INTO TARGET AS `o` USING {V} s ON a = b WHEN MATCHED THEN DELETE",
+    f"MERGE WITH SCHEMA EVOLUTION INTO {L} USING {L} s ON a = b WHEN MATCHED THEN DELETE": f"MERGE WITH SCHEMA EVOLUTION INTO TARGET AS `o` USING {V} s ON a = b WHEN MATCHED THEN DELETE",
+    f"INSERT WITH /* 🎉 */ SCHEMA EVOLUTION INTO {L} SELECT * FROM {L} x": f"INSERT WITH /* 🎉 */ SCHEMA EVOLUTION INTO TARGET SELECT * FROM {V} x",
     f"ALTER TABLE {L} ADD CONSTRAINT c CHECK (a > 0)": "ALTER TABLE TARGET ADD CONSTRAINT c CHECK (a > 0)",
     f"OPTIMIZE {L} ZORDER BY (a)": "OPTIMIZE TARGET ZORDER BY (a)",
     f"CREATE TEMPORARY VIEW v AS SELECT * FROM {L}": f"CREATE TEMPORARY VIEW v AS SELECT * FROM {V} AS `o`",
@@ -168,6 +170,11 @@ REFUSED = {
     f"VACUUM {L}": "syntax is unknown",
     f"SELECT * FROM STREAM {L}": "syntax is unknown",
     f"TABLE {L}": "syntax is unknown",
+    f"INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT * FROM {L}": "syntax is unknown",
+    f"DESCRIBE DETAIL {L}": "syntax is unknown",
+    f"SHOW TABLES IN {L}": "syntax is unknown",
+    f"SHOW COLUMNS IN {L}": "syntax is unknown",
+    f"SHOW CREATE TABLE {L}": "syntax is unknown",
     f"SELECT FROM WHERE {L}": "syntax is unknown",
     f"BEGIN SELECT * FROM {L}; END": "syntax is unknown",
     f"SELECT * FROM {L}; DROP TABLE x": "syntax is unknown",
@@ -182,9 +189,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED.items())
-def test_impossible_statements_are_refused(text: str, reason: str) -> None:
+def test_impossible_statements_are_refused(
+    text: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         rewritten(text)
+    assert not caplog.records, "the error is enough"
 
 
 @pytest.mark.parametrize(
@@ -235,6 +245,11 @@ def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None
     parts = inserted_query(statement)
     assert "".join(statement.rewritten(str, "", *each) for each in parts.parts) == query
     assert parts.columns == columns
+
+
+def test_files_have_no_schema_evolution() -> None:
+    with pytest.raises(InvalidInputError, match="needs a Delta table"):
+        inserted_query(find_tables(f"INSERT WITH SCHEMA EVOLUTION INTO {L} SELECT 1"))
 
 
 def test_the_query_of_a_new_table() -> None:

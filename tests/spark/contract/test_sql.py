@@ -87,8 +87,13 @@ def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
     )
     sql("ALTER TABLE R.main.tables.orders ADD COLUMNS (note string COMMENT 'R.main.x; y')")
     assert main.is_dirty
+    sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO R.main.tables.orders "
+        "USING (SELECT 9L AS id, 91.0D AS price, 'x' AS note, 1 AS more) new ON orders.id = new.id "
+        "WHEN MATCHED THEN UPDATE SET *"
+    )
     rows = sql("SELECT * FROM R.main.tables.orders ORDER BY id")
-    assert rows == [(1, 11.0, None), (2, 20.0, None), (9, 90.0, None)]
+    assert rows == [(1, 11.0, None, None), (2, 20.0, None, None), (9, 91.0, "x", 1)]
     assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
 
 
