@@ -120,6 +120,20 @@ def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
     assert sql("SELECT count(*), max(id) FROM R.main.tables.days") == [(1, 7)]
 
 
+@pytest.mark.parametrize("table_format", ["delta", "parquet"])
+def test_names_of_tables_are_literal(
+    sql: Run, main: Branch, repo: Repository, table_format: str
+) -> None:
+    path = "`a`b.c;--é"
+    name = f"R.main.{quoted(path)}"
+    sql(f"CREATE TABLE {name} USING {table_format} AS SELECT 1 AS id")
+    sql(f"INSERT INTO {name} SELECT id + 1 FROM {name}")
+    assert sql(f"SELECT id FROM {name} ORDER BY id") == [(1,), (2,)]
+    assert list(repo.objects("main", f"{path}/"))
+    sql(f"DROP TABLE {name}")
+    assert not list(repo.objects("main", f"{path}/"))
+
+
 def test_statements_on_refs(sql: Run, main: Branch, lake: Lake, repo: Repository) -> None:
     head = main.head.id
     assert sql("CREATE BRANCH dev IN R FROM main") == [("dev", head, False)]
