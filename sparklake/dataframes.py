@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
+from inspect import signature
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.write_request import TableWrite
 
 Path = str | Sequence[str]
+Source = Path | Any
+"""Paths, or an RDD or a DataFrame of lines."""
+
 FindRepository = Callable[[str], "Repository"]
 Resolve = Callable[[str], str]
 """A function from the name of a table in a session to its path, or to the name itself."""
@@ -40,6 +44,12 @@ def checks_schema(options: Mapping[str, Any]) -> bool:
 
 def is_lake_path(path: object) -> bool:
     return isinstance(path, str) and path.startswith((SCHEME, ESCAPED_SCHEME))
+
+
+def _arguments(method: Callable[..., Any], *values: Any, **options: Any) -> dict[str, Any]:
+    """Return arguments by name; those of Spark's method come first."""
+    own = {key: each for key, each in options.items() if key in signature(method).parameters}
+    return {**signature(method).bind_partial(*values, **own).arguments, **options}
 
 
 def open_sql(
@@ -100,12 +110,39 @@ class Chain:
         raise NotImplementedError
 
 
+AnyWriter = TypeVar("AnyWriter")
+_LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
+
+
 class WriterChain(Chain):
-    """What writers share: partition columns."""
+    """What writers share: partition columns, and layouts that only Spark's catalog has."""
 
     def __init__(self) -> None:
         super().__init__()
         self._partition_by: tuple[str, ...] = ()
+        self._layouts: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._lay_out, name) if name in _LAYOUTS else super().__getattr__(name)
+
+    def _lay_out(self, name: str, *values: Any, **options: Any) -> Self:
+        self._layouts.append((name, values, options))
+        return self
+
+    def _with_layouts(self, writer: AnyWriter) -> AnyWriter:
+        layouts = [*self._layouts]
+        if self._partition_by:
+            layouts.insert(0, ("partitionBy", self._partition_by, {}))
+        for name, values, options in layouts:
+            writer = getattr(writer, name)(*values, **options)
+        return writer
+
+    def _check_layouts(self, path: str) -> None:
+        if self._layouts:
+            raise InvalidInputError(
+                f"{self._layouts[0][0]} is not possible for {path!r}, which is in a lake: remove "
+                "it, and use partitionBy, or repartition and sort the rows before the write"
+            )
 
     def partitionBy(self, *cols: str | Sequence[str]) -> Self:  # noqa: N802  (Spark's own word)
         """Set the partition columns."""
@@ -118,8 +155,8 @@ class LakeReader(Chain):
     """Read tables at refs, as Spark's DataFrameReader reads paths.
 
     Paths that do not start with `lakefs://` go to Spark's own reader, with the same options. A path
-    is literal, without wildcards, and may be a folder or one file. Without a format, a table with a
-    Delta log is read as Delta, and any other as Parquet. Options are those of Spark's reader;
+    is literal, without wildcards, and may be a folder or one file. Without a format, Delta and
+    Iceberg tables are read as such, and any other as Parquet. Options are those of Spark's reader;
     `basePath` is the table of partition folders.
 
     Examples:
@@ -152,10 +189,11 @@ class LakeReader(Chain):
         self.options(**options)
         self._format, self._schema = format or self._format, schema or self._schema
         path = self._path(path)
-        paths = [path] if isinstance(path, str) else list(path or ())
-        own = [each for each in paths if is_lake_path(each)]
+        paths = _path_list(path)
+        own = list(filter(is_lake_path, paths))
         if not own:
-            return self._plain().load(path if path is None or isinstance(path, str) else paths)
+            unchanged: Any = path if isinstance(path, str) else paths or path
+            return self._plain().load(unchanged)
         if len(own) < len(paths):
             raise InvalidInputError(
                 f"{own[0]!r} is in a lake, and other paths of the same read are not: read them "
@@ -165,23 +203,40 @@ class LakeReader(Chain):
 
     def parquet(self, *paths: str, **options: Any) -> DataFrame:
         """Return the rows of Parquet files."""
-        return self.load(paths, "parquet", **options)
+        return self.load(list(paths), "parquet", **options)
 
-    def orc(self, path: Path, **options: Any) -> DataFrame:
+    def orc(self, path: Path, *more: Any, **options: Any) -> DataFrame:
         """Return the rows of ORC files."""
-        return self.load(path, "orc", **options)
+        return self._read("orc", path, *more, **options)
 
-    def csv(self, path: Path, schema: StructType | str | None = None, **options: Any) -> DataFrame:
-        """Return the rows of CSV files."""
-        return self.load(path, "csv", schema, **options)
+    def csv(
+        self, path: Source, schema: StructType | str | None = None, *more: Any, **options: Any
+    ) -> DataFrame:
+        """Return the rows of CSV files. `more` are Spark's arguments."""
+        return self._read("csv", path, schema, *more, **options)
 
-    def json(self, path: Path, schema: StructType | str | None = None, **options: Any) -> DataFrame:
-        """Return the rows of JSON files."""
-        return self.load(path, "json", schema, **options)
+    def json(
+        self, path: Source, schema: StructType | str | None = None, *more: Any, **options: Any
+    ) -> DataFrame:
+        """Return the rows of JSON files. `more` are Spark's arguments."""
+        return self._read("json", path, schema, *more, **options)
 
-    def text(self, paths: Path, **options: Any) -> DataFrame:
+    def xml(self, path: Source, *more: Any, **options: Any) -> DataFrame:
+        """Return the rows of XML files, on Spark 4. `more` are Spark's arguments."""
+        return self._read("xml", path, *more, **options)
+
+    def text(self, paths: Path, *more: Any, **options: Any) -> DataFrame:
         """Return the lines of text files."""
-        return self.load(paths, "text", **options)
+        return self._read("text", paths, *more, **options)
+
+    def _read(self, source: str, path: Any, *more: Any, **options: Any) -> DataFrame:
+        method = getattr(self._plain(), source)
+        arguments = _arguments(method, path, *more, **options)
+        if not _path_list(path):
+            # The lines themselves: an RDD or a DataFrame.
+            return method(**arguments)  # type: ignore[no-any-return]
+        del arguments[next(iter(arguments))]
+        return self.load(path, source, **arguments)
 
     def table(self, name: str) -> DataFrame:
         """Return the rows of a table: a path in a lake, or a name in Spark's catalog."""
@@ -207,12 +262,25 @@ class LakeReader(Chain):
         return rows if base is None else rows.where(_in_folders(rows, base, paths))
 
 
+def _path_list(path: Any) -> list[str]:
+    if isinstance(path, str):
+        return [path]
+    return list(path) if isinstance(path, (list, tuple)) else []
+
+
 def _open(repository: FindRepository, path: str) -> tuple[Context, TableVersion]:
     from sparklake.verbs.tables.version import open_table
 
     uri = object_uri(path)
     context = repository(uri.repository)._context
     return context, open_table(context, uri.ref, uri.key)
+
+
+def format_at(repository: FindRepository, path: str) -> str:
+    """Return the format of a table; new ones are Parquet."""
+    from sparklake.verbs.tables.read import found_format
+
+    return found_format(_open(repository, path)[1])
 
 
 def _in_folders(rows: DataFrame, base: str, paths: Sequence[str]) -> Column:
@@ -246,7 +314,8 @@ class LakeWriter(WriterChain):
     The files are staged on the branch: commit them with `Branch.commit`. Paths that do not start
     with `lakefs://` go to Spark's own writer, with the same options. Without a format, an existing
     table keeps its own, and a new one is Parquet. Options are those of Spark's writer, an
-    idempotency key `once`, and `schemaCheck`.
+    idempotency key `once`, and `schemaCheck`. `bucketBy`, `sortBy` and `clusterBy` are possible
+    outside of a lake only.
 
     Examples:
         >>> lake.write(rows).mode("append").save("lakefs://lake/dev/tables/orders").files
@@ -284,58 +353,105 @@ class LakeWriter(WriterChain):
             return None
         return self._save(path)
 
-    def parquet(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
-        """Write Parquet files."""
-        return self.save(path, "parquet", mode, **options)
+    def parquet(
+        self, path: str, mode: str | None = None, *more: Any, **options: Any
+    ) -> TableWrite | None:
+        """Write Parquet files. `more` are Spark's arguments."""
+        return self._write("parquet", path, mode, *more, **options)
 
-    def orc(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+    def orc(
+        self, path: str, mode: str | None = None, *more: Any, **options: Any
+    ) -> TableWrite | None:
         """Write ORC files."""
-        return self.save(path, "orc", mode, **options)
+        return self._write("orc", path, mode, *more, **options)
 
-    def csv(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+    def csv(
+        self, path: str, mode: str | None = None, *more: Any, **options: Any
+    ) -> TableWrite | None:
         """Write CSV files."""
-        return self.save(path, "csv", mode, **options)
+        return self._write("csv", path, mode, *more, **options)
 
-    def json(self, path: str, mode: str | None = None, **options: Any) -> TableWrite | None:
+    def json(
+        self, path: str, mode: str | None = None, *more: Any, **options: Any
+    ) -> TableWrite | None:
         """Write JSON files."""
-        return self.save(path, "json", mode, **options)
+        return self._write("json", path, mode, *more, **options)
 
-    def text(self, path: str, **options: Any) -> TableWrite | None:
+    def xml(self, path: str, *more: Any, **options: Any) -> TableWrite | None:
+        """Write XML files, on Spark 4."""
+        return self._write("xml", path, *more, **options)
+
+    def text(self, path: str, *more: Any, **options: Any) -> TableWrite | None:
         """Write a column of text as lines."""
-        return self.save(path, "text", **options)
+        return self._write("text", path, *more, **options)
+
+    def _write(self, source: str, *values: Any, **options: Any) -> TableWrite | None:
+        arguments = _arguments(getattr(self._rows.write, source), *values, **options)
+        return self.save(arguments.pop("path"), source, **arguments)
 
     def saveAsTable(  # noqa: N802  (Spark's own word)
         self,
         name: str,
         format: str | None = None,  # noqa: A002  (Spark's own word)
         mode: str | None = None,
+        partitionBy: str | Sequence[str] | None = None,  # noqa: N803  (Spark's own word)
         **options: Any,
     ) -> TableWrite | None:
         """Write the rows to a path in a lake, or to a table in Spark's catalog."""
         path = self._resolve(name)
         if is_lake_path(path):
-            return self.save(path, format, mode, **options)
+            return self.save(path, format, mode, partitionBy, **options)
         self.mode(mode)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
         self._plain().saveAsTable(name, format, **options)
         return None
+
+    def insertInto(  # noqa: N802  (Spark's own word)
+        self,
+        tableName: str,  # noqa: N803  (Spark's own word)
+        overwrite: bool | None = None,
+    ) -> TableWrite | None:
+        """Append the rows to an existing table, or overwrite it: columns match by position."""
+        if overwrite is not None:
+            self.mode("overwrite" if overwrite else "append")
+        path = self._resolve(tableName)
+        if not is_lake_path(path):
+            self._plain().insertInto(tableName, overwrite)
+            return None
+        from sparklake.verbs.tables.inserts import inserted_rows
+        from sparklake.verbs.tables.parquet_view import PARQUET
+        from sparklake.verbs.tables.read import found_format
+        from sparklake.verbs.tables.write import partition_columns
+
+        context, table = _open(self._repository, path)
+        if self._partition_by or not table.has_objects:
+            raise InvalidInputError(
+                f"insertInto needs an existing table and no partitionBy: write {path!r} with "
+                "saveAsTable"
+            )
+        self._rows = inserted_rows(context, table, self._rows)
+        if found_format(table) == PARQUET:
+            self._partition_by = tuple(partition_columns(table))
+        self._mode = self._mode if self._mode.lower().startswith("overwrite") else "append"
+        return self._save(path)
 
     def _plain(self) -> DataFrameWriter:
         if "once" in map(str.lower, self._options):
             raise InvalidInputError("the option 'once' needs a path that starts with lakefs://")
         writer = self._rows.write.mode(self._mode).options(**self._options)
         writer = writer.format(self._format) if self._format else writer
-        return writer.partitionBy(*self._partition_by) if self._partition_by else writer
+        return self._with_layouts(writer)
 
     def _save(self, path: str) -> TableWrite:
-        from sparklake.verbs.tables.read import found_format
-
+        self._check_layouts(path)
         uri = object_uri(path)
         branch = self._repository(uri.repository).branch(uri.ref)
         own, options = self._split_options("once", _CHECK)
         return branch.write(
             self._rows,
             uri.key,
-            format=self._format or found_format(_open(self._repository, path)[1]),
+            format=self._format or format_at(self._repository, path),
             mode=self._mode,
             partition_by=self._partition_by,
             once=own.get("once"),

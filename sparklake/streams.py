@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from sparklake.dataframes import WriterChain, checks_schema, is_lake_path
+from sparklake.dataframes import WriterChain, checks_schema, format_at, is_lake_path
 from sparklake.errors import InvalidInputError
 from sparklake.uri import object_uri
 
@@ -25,8 +25,9 @@ class LakeStreamWriter(WriterChain):
     """Write a stream to a table on a branch, as Spark's DataStreamWriter writes to paths.
 
     Each micro-batch is committed, exactly once. Paths that do not start with `lakefs://` go to
-    Spark's own writer, with the same options. Options are those of Spark's writer,
-    `checkpointLocation`, `commitEvery` and `schemaCheck`.
+    Spark's own writer, with the same options. Without a format, an existing table keeps its own,
+    and a new one is Parquet. Options are those of Spark's writer, `checkpointLocation`,
+    `commitEvery` and `schemaCheck`.
     """
 
     def __init__(self, repository: Callable[[str], Repository], rows: DataFrame) -> None:
@@ -81,7 +82,7 @@ class LakeStreamWriter(WriterChain):
     def _plain(self) -> DataStreamWriter:
         writer = self._rows.writeStream.outputMode(self._mode).options(**self._options)
         writer = writer.format(self._format) if self._format else writer
-        writer = writer.partitionBy(*self._partition_by) if self._partition_by else writer
+        writer = self._with_layouts(writer)
         writer = writer.queryName(self._name) if self._name else writer
         return writer.trigger(**self._trigger) if self._trigger else writer
 
@@ -92,6 +93,7 @@ class LakeStreamWriter(WriterChain):
                 f"a stream to {path!r} needs the option checkpointLocation: a folder outside of "
                 "the lake, which survives restarts"
             )
+        self._check_layouts(path)
         uri = object_uri(path)
         return (
             self._repository(uri.repository)
@@ -100,7 +102,7 @@ class LakeStreamWriter(WriterChain):
                 self._rows,
                 uri.key,
                 checkpoint=own[_CHECKPOINT],
-                format=self._format or "parquet",
+                format=self._format or format_at(self._repository, path),
                 output_mode=self._mode,
                 partition_by=self._partition_by,
                 trigger=self._trigger,

@@ -27,6 +27,7 @@ from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
 from sparklake.verbs.tables.edits import MAX_ATTEMPTS
+from sparklake.verbs.tables.inserts import inserted_rows
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import found_format, read_table
@@ -160,18 +161,9 @@ class SqlSession:
     ) -> SmallRows:
         query = inserted_query(statement)
         rows = self._query(self._text(statement, query), args)
-        schema = read_table(branch._context, table, None, {}).schema
-        names = rows.columns if query.by_name else query.columns or schema.names
-        unknown = {each.lower() for each in names} - {each.lower() for each in schema.names}
-        if unknown or len(names) != len(rows.columns):
-            raise InvalidInputError(
-                f"the columns of the rows, {', '.join(rows.columns)}, do not match those of "
-                f"{table.path!r}, {', '.join(schema.names)}: select as many, or list their names "
-                "as in INSERT INTO t (a, b)"
-            )
+        names = rows.columns if query.by_name else query.columns
         write = branch.write(
-            # Converts values as Spark's INSERT does. The remaining columns are null.
-            rows.toDF(*names).to(schema),
+            inserted_rows(branch._context, table, rows, names),
             table.path,
             mode="overwrite" if statement.overwrites else "append",
             partition_by=partition_columns(table),

@@ -33,7 +33,7 @@ _COMMITTER = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
 }
-_NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
+_NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro", "xml"}
 """Formats with the partition number in the file names."""
 
 _NUMBER = "_sparklake_partition"

@@ -15,6 +15,8 @@ from sparklake.errors import (
     InvalidUriError,
     ObjectNotFoundError,
 )
+from sparklake.session import is_connect_3
+from tests.support.spark import IS_3
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,6 +86,78 @@ def test_a_format_is_found_where_the_path_has_one(
         lake.read.load([table, table])
     rows.createOrReplaceTempView("rows_of_a_view")
     assert values(lake.read.table("rows_of_a_view")) == values(rows)
+
+
+def test_arguments_are_those_of_spark(
+    lake: Lake, spark: SparkSession, rows: DataFrame, root: str, tmp_path: Path
+) -> None:
+    def job(read: Callable[[], Any], write: Callable[[DataFrame], Any], root: str) -> list[Any]:
+        write(rows).parquet(f"{root}orders", "append", "day")
+        write(rows.select("id", "name")).csv(f"{root}raw", "overwrite", None, "|")
+        results = [
+            values(read().parquet(f"{root}orders").where("day = '2026-07-01'").drop("day")),
+            values(read().csv(f"{root}raw", None, "|")),
+            values(read().csv(path=f"{root}raw", schema="id int, name string", sep="|")),
+        ]
+        if not IS_3:
+            write(rows).xml(f"{root}pages", "row")
+            results.append(values(read().xml(f"{root}pages", "row", "id int, name string")))
+        return results
+
+    plain = job(lambda: spark.read, lambda frame: frame.write, f"{tmp_path}/")
+    assert job(lambda: lake.read, lake.write, root) == plain
+    assert job(lambda: lake.read, lake.write, f"{tmp_path}/again/") == plain
+    with pytest.raises(TypeError):
+        lake.write(rows).parquet(f"{root}orders", "append", "day", "gzip", "more")
+    if not is_connect_3():
+        texts = ['{"id": 1}']
+        lines = spark.sparkContext.parallelize(texts) if IS_3 else text_rows(spark, texts)
+        assert values(lake.read.json(lines, "id long")) == [(1,)]
+
+
+def text_rows(spark: SparkSession, texts: list[str]) -> DataFrame:
+    return spark.createDataFrame([(each,) for each in texts], "value string")
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_rows_are_inserted_by_position(
+    lake: Lake, rows: DataFrame, root: str, table_format: str
+) -> None:
+    table = f"{root}tables/o"
+    days = rows.selectExpr("id", "name", "concat('d', id % 2) AS day")
+    lake.write(days).saveAsTable(table, table_format, "overwrite", "day")
+    more = rows.selectExpr("CAST(id + 10 AS bigint)", "name AS other", "'d7'")
+    lake.write(more).insertInto(table)
+    assert lake.read.table(table).dtypes == days.dtypes
+    assert values(lake.read.table(table)) == values(days.union(more))
+    lake.write(more.limit(1)).mode("overwrite").insertInto(table)
+    assert values(lake.read.table(table)) == values(more.limit(1))
+    with pytest.raises(InvalidInputError, match="do not match"):
+        lake.write(rows.select("id")).insertInto(table, overwrite=True)
+    with pytest.raises(InvalidInputError, match="existing table"):
+        lake.write(rows).insertInto(f"{root}nothing")
+
+
+@pytest.mark.parametrize("method", ["bucketBy", "sortBy", "clusterBy"])
+def test_layouts_of_the_catalog_are_refused(
+    lake: Lake, repo: Repository, rows: DataFrame, root: str, method: str
+) -> None:
+    columns = (4, "id") if method == "bucketBy" else ("id",)
+    with pytest.raises(InvalidInputError, match=f"{method} is not possible for 'lakefs://"):
+        getattr(lake.write(rows), method)(*columns).parquet(f"{root}o")
+    assert not repo.branch("main").is_dirty
+
+
+def test_buckets_of_other_tables_are_those_of_spark(
+    lake: Lake, spark: SparkSession, rows: DataFrame
+) -> None:
+    lake.write(rows).bucketBy(4, "id").sortBy("name").saveAsTable("in_buckets", "parquet")
+    described = {
+        each.col_name: each.data_type for each in spark.sql("DESC EXTENDED in_buckets").collect()
+    }
+    spark.sql("DROP TABLE in_buckets")
+    assert described["Num Buckets"] == "4"
+    assert described["Sort Columns"] == "[`name`]"
 
 
 def test_modes_and_keys(lake: Lake, repo: Repository, rows: DataFrame, root: str) -> None:

@@ -95,6 +95,21 @@ def test_each_batch_is_one_commit_with_its_offsets_and_none_is_repeated(
     assert (main.head.id, main.is_dirty, ids(repo)) == (head, False, [1, 2])
 
 
+def test_a_stream_keeps_the_format_of_a_table(
+    lake_of_home: Lake, repo: Repository, spark: SparkSession, source: Source
+) -> None:
+    table = f"lakefs://{repo.name}/main/{TABLE}"
+    lake = lake_of_home
+    lake.write(spark.createDataFrame([(9,)], "id int")).format("delta").save(table)
+    source.add(1)
+    writer = lake.write_stream(source.rows()).trigger(**NOW)
+    finish(writer.option("checkpointLocation", source.checkpoint).start(table))
+    assert ids(repo) == [1, 9]
+    assert len(list(repo.objects("main", f"{TABLE}/_delta_log/"))) == 2
+    with pytest.raises(InvalidInputError, match="clusterBy is not possible"):
+        writer.clusterBy("id").start(table)
+
+
 def test_batches_that_wait_for_a_commit_are_not_staged_again_after_their_keys_expire(
     repo: Repository, source: Source, lake_dsn: str
 ) -> None:
