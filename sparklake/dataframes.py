@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from sparklake.errors import InvalidInputError
 from sparklake.extras import missing_extras
-from sparklake.session import is_temporary_view
+from sparklake.session import is_temporary_view, quoted
 from sparklake.uri import ESCAPED_SCHEME, SCHEME, RefUri, object_uri
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class LakeReader(Chain):
     def table(self, name: str) -> DataFrame:
         """Return the rows of a table: a path in a lake, or a name in Spark's catalog."""
         path = self._resolve(name)
-        return self._load([path]) if is_lake_path(path) else self._plain().table(name)
+        return self._load([path]) if is_lake_path(path) else self._plain().table(path)
 
     def _plain(self) -> DataFrameReader:
         reader = self._spark.read.options(**self._options)
@@ -460,12 +460,16 @@ class LakeWriter(WriterChain):
         )
 
 
+_OF_DELTA = ("_jsparkSession", "_jvm", "_sc")
+"""Attributes of a session that DeltaTable uses."""
+
+
 class LakeSession:
     """A Spark session bound to a ref: names of one part are tables at the ref first.
 
-    The session's temporary views hide them, and tables in Spark's catalog need their schema:
-    `default.orders`. Everything else is that of the Spark session. Nothing is created per table: a
-    name is looked up when it is used.
+    Temporary views hide them. Reads of a name that the ref lacks are those of Spark's catalog;
+    writes always go to the ref. Everything else is that of the Spark session. Nothing is created
+    per table: a name is looked up when it is used.
 
     Examples:
         >>> spark = lake.session("lakefs://lake/dev")
@@ -491,7 +495,7 @@ class LakeSession:
     @property
     def read(self) -> LakeReader:
         """A reader, as `lake.read`."""
-        return LakeReader(self._repository, self._spark(), self._path_of)
+        return LakeReader(self._repository, self._spark(), self._source_of)
 
     def write(self, rows: DataFrame) -> LakeWriter:
         """Return a writer, as `lake.write`."""
@@ -511,9 +515,18 @@ class LakeSession:
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the Spark session, such as `createDataFrame`."""
-        if name.startswith("_"):
+        if name.startswith("_") and name not in _OF_DELTA:
             raise AttributeError(name)
         return getattr(self._spark(), name)
+
+    def _source_of(self, name: str) -> str:
+        from sparklake.verbs.tables.read import is_only_in_catalog
+
+        path = self._path_of(name)
+        if path == name:
+            return name
+        context, text = self._repository(self._ref.repository)._context, name.strip("`")
+        return quoted(text) if is_only_in_catalog(context, self._ref.ref, text) else path
 
     def _path_of(self, name: str) -> str:
         text = name.strip("`")

@@ -200,12 +200,22 @@ class Lake:
     def session(self, ref: str) -> LakeSession:
         """Return the Spark session bound to a ref such as `lakefs://lake/dev`.
 
-        Unqualified names of tables are looked up there first. Raises RefNotFoundError.
+        In a lake with one repository, `dev` is enough. Unqualified names of tables are looked up
+        there first. Raises RefNotFoundError, and InvalidInputError for a ref without a repository.
         """
         from sparklake.dataframes import LakeSession
-        from sparklake.uri import ref_uri
+        from sparklake.uri import RefUri, ref_uri
 
-        uri = ref_uri(ref)
+        if "://" in ref:
+            uri = ref_uri(ref)
+        else:
+            names = [each.name for each in self._ref_store.list_repositories()]
+            if len(names) != 1:
+                raise InvalidInputError(
+                    f"{ref!r} has no repository, and the lake has {len(names)}: write "
+                    f"lakefs://REPOSITORY/{ref}"
+                )
+            uri = RefUri(names[0], ref)
         self.repository(uri.repository).resolve(uri.ref)
         return LakeSession(self.repository, self._runners.session, uri)
 

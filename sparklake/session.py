@@ -51,14 +51,18 @@ LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 """The option that restricts a JVM's log to warnings and errors, on stderr."""
 
 
+def quoted(name: str) -> str:
+    """Return a name as one quoted identifier."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
     """Return whether a name is that of a temporary view, by one lookup."""
     # Lazy import: it loads Spark.
     from pyspark.errors import AnalysisException
 
     with suppress(AnalysisException):
-        quoted = name.replace("`", "``")
-        return bool(spark.catalog.getTable(f"`{quoted}`").isTemporary)
+        return bool(spark.catalog.getTable(quoted(name)).isTemporary)
     return False
 
 

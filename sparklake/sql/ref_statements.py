@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import Token, TokenType
 
 from sparklake.errors import InvalidInputError
-from sparklake.sql.statements import quoted
+from sparklake.session import quoted
 from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
 from sparklake.uri import RefUri
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
 from sparklake.repository import Repository
-from sparklake.session import is_temporary_view
+from sparklake.session import is_temporary_view, quoted
 from sparklake.sql.ref_statements import RefStatement, is_use, parse_ref_statement, repository_of
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
     Action,
     Query,
+    Reference,
     Statement,
     TableName,
     created_table,
     find_tables,
     inserted_query,
-    quoted,
 )
 from sparklake.sql.tokens import scan, split
 from sparklake.uri import RefUri
@@ -30,7 +32,7 @@ from sparklake.verbs.tables.edits import MAX_ATTEMPTS
 from sparklake.verbs.tables.inserts import inserted_rows
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.parquet_view import PARQUET
-from sparklake.verbs.tables.read import found_format, read_table
+from sparklake.verbs.tables.read import found_format, is_only_in_catalog, read_table
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import view_of
 from sparklake.verbs.tables.write import partition_columns
@@ -98,6 +100,7 @@ class SqlSession:
         statement = find_tables(
             text, self.place, lambda name: is_temporary_view(self._spark(), name)
         )
+        statement = replace(statement, sources=[*filterfalse(self._is_sparks, statement.sources)])
         target = statement.target
         if target is None:
             rows = self._query(statement.rewritten(self._view), args)
@@ -129,6 +132,13 @@ class SqlSession:
             f"{target.table} is a table of Parquet files, whose rows cannot be changed: write a "
             "new one with CREATE OR REPLACE TABLE ... AS SELECT, with USING delta if its rows "
             "change often"
+        )
+
+    def _is_sparks(self, source: Reference) -> bool:
+        """Return whether a name after USE is a table of Spark's, and none at the ref."""
+        name = source.table
+        return source.is_short and is_only_in_catalog(
+            self._open(name.repository)._context, name.ref, name.path
         )
 
     def _query(self, text: str, args: Arguments) -> DataFrame:

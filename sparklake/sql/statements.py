@@ -13,6 +13,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from sparklake.errors import InvalidInputError
+from sparklake.session import quoted
 from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
 from sparklake.uri import RefUri
 
@@ -27,11 +28,6 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _EDITS = (exp.Update, exp.Delete, exp.Merge)
 _STATEMENTS = (*_EDITS, exp.Query, exp.Describe, exp.Cache, exp.Insert, exp.Create, exp.Drop)
-
-
-def quoted(name: str) -> str:
-    """Return a name as one quoted identifier. Every identifier of ours is made here."""
-    return f"`{name.replace('`', '``')}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +56,15 @@ class Action(str, Enum):
 class Reference:
     """An occurrence of a lake table, at [start, end) in the text.
 
-    `alias` is the name of its columns' qualifier, if the statement gives none.
+    `alias` is the name of its columns' qualifier, if the statement gives none. A short name has
+    one part.
     """
 
     table: TableName
     start: int
     end: int
     alias: str = ""
+    is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ class _Finder:
                 "or `main~1` as its ref"
             )
         alias = name.path.rpartition("/")[2] if _takes_alias(table) else ""
-        return Reference(name, start, end, alias)
+        return Reference(name, start, end, alias, is_short=len(parts) == 1)
 
     def name(self, parts: Sequence[tuple[str, bool]]) -> TableName | None:
         """Return the lake table of a name, given as parts and whether each is quoted."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.sql.session import SqlSession
+from sparklake.testing.lakes import memory_lake
 
 
 def test_statements_without_lake_tables_reach_spark_as_typed() -> None:
@@ -24,3 +26,14 @@ def test_parameters_are_for_spark_only() -> None:
     session = SqlSession(Mock(), Mock(side_effect=AssertionError))
     with pytest.raises(InvalidInputError, match="parameter markers"):
         session.run("SHOW TAGS IN lakefs.lake", {"a": 1})
+
+
+def test_a_ref_needs_no_repository_in_a_lake_of_one(tmp_path: Path) -> None:
+    with memory_lake() as lake:
+        lake.create_repository("shop", str(tmp_path / "shop"))
+        assert lake.session("main").ref == "lakefs://shop/main"
+        with pytest.raises(RefNotFoundError):
+            lake.session("nowhere")
+        lake.create_repository("sales", str(tmp_path / "sales"))
+        with pytest.raises(InvalidInputError, match="has 2: write lakefs://REPOSITORY/main"):
+            lake.session("main")

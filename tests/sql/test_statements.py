@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlglot import Token
 
 from sparklake.errors import InvalidInputError
+from sparklake.session import quoted
 from sparklake.sql.ref_statements import parse_ref_statement
 from sparklake.sql.statements import (
     Action,
@@ -19,7 +20,6 @@ from sparklake.sql.statements import (
     created_table,
     find_tables,
     inserted_query,
-    quoted,
 )
 from sparklake.sql.tokens import check_comments, scan, split
 from sparklake.uri import RefUri

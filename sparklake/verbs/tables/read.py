@@ -12,6 +12,7 @@ from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.rows.objects import ObjectInfo
+from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import kept_object
@@ -125,6 +126,14 @@ def view_table(
             f"support, or {context.info.storage_namespace} is not writable"
         )
     return view.uri
+
+
+def is_only_in_catalog(context: Context, ref: str, name: str) -> bool:
+    """Return whether Spark's catalog has a table of this name, and the ref has none."""
+    table = open_table(context, ref, name)
+    if table.has_objects or _find_file(context, table) is not None:
+        return False
+    return context.runners.session().catalog.tableExists(quoted(name))
 
 
 def found_format(table: TableVersion) -> str:

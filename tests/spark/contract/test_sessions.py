@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.utils import is_remote
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidUriError, ObjectNotFoundError, RefNotFoundError
+from sparklake.errors import (
+    InvalidInputError,
+    InvalidUriError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,3 +58,36 @@ def test_a_session_needs_a_ref(lake: Lake, repo: Repository) -> None:
         lake.session(f"lakefs://{repo.name}/nowhere")
     with pytest.raises(InvalidUriError):
         lake.session(f"lakefs://{repo.name}/main/tables")
+
+
+def test_a_name_that_the_ref_lacks_is_read_from_the_catalog(
+    lake: Lake, repo: Repository, spark: SparkSession
+) -> None:
+    main = lake.session(f"lakefs://{repo.name}/main")
+    spark.sql("CREATE TABLE both USING parquet AS SELECT 5 AS id")
+    try:
+        assert values(main.table("both")) == values(main.table("`both`")) == [(5,)]
+        assert values(main.sql("SELECT both.id FROM both")) == [(5,)]
+        with pytest.raises(InvalidInputError, match="no table"):
+            main.sql("INSERT INTO both VALUES (6)")
+        with pytest.raises(InvalidInputError, match="existing table"):
+            main.write(main.table("both")).insertInto("both")
+        main.write(spark.sql("SELECT 7 AS id")).saveAsTable("both")
+        main.write(spark.sql("SELECT 8 AS id")).insertInto("both")
+        assert values(main.table("both")) == values(main.sql("SELECT * FROM both")) == [(7,), (8,)]
+        assert values(spark.table("both")) == [(5,)]
+    finally:
+        spark.sql("DROP TABLE both")
+
+
+def test_delta_tables_outside_of_the_lake_open_in_a_session(
+    lake: Lake, repo: Repository, spark: SparkSession, tmp_path: Path
+) -> None:
+    from delta.tables import DeltaTable
+
+    main, path = lake.session(f"lakefs://{repo.name}/main"), str(tmp_path / "table")
+    main.write(spark.sql("SELECT 1 AS id")).format("delta").save(path)
+    # On Spark Connect, DeltaTable accepts only Spark's own session.
+    session: Any = spark if is_remote() else main
+    DeltaTable.forPath(session, path).update(set={"id": "id + 1"})
+    assert values(main.read.load(path, "delta")) == [(2,)]

@@ -14,8 +14,8 @@ import sparklake
 from sparklake import Branch, Lake, Repository
 from sparklake.dbt import _LakeSql
 from sparklake.errors import AlreadyExistsError, DirtyBranchError, InvalidInputError
+from sparklake.session import quoted
 from sparklake.sql.session import SqlSession
-from sparklake.sql.statements import quoted
 from sparklake.sql.tokens import split
 from sparklake.verbs.delta import write as delta_writes
 
