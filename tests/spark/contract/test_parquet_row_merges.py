@@ -12,6 +12,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import MergeConflictError
 from sparklake.strategies import rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts
+from tests.support.lakes import moved_away
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,17 +118,21 @@ def test_conflicting_rows_move_nothing_and_are_rows(repo: Repository) -> None:
 
 def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -> None:
     options = {"partition_by": ["day"]}
-    diverge(repo, BASE, **options)
+    diverge(repo, [*BASE, (9, 9, "z")], **options)
     write(repo, "main", [(7, 7, "w")], mode="append", **options)
     write(repo, "dev", [(8, 8, "v")], mode="append", **options)
     some = {"mode": "overwrite-partitions", **options}
     write(repo, "dev", [(1, 10, "x"), (2, 2, "x")], **some)
-    untouched = {each for each in paths(repo) if "/day=y/" in each}
+    untouched = {each for each in paths(repo) if "/day=y/" in each or "/day=z/" in each}
     write(repo, "main", [(1, 1, "x")], **some)
-    repo.merge("dev", "main", rules={TABLE: "rows(id)"})
-    assert content(repo) == [*((1, 10, "x"), (3, 3, "y"), (4, 4, "y")), *((7, 7, "w"), (8, 8, "v"))]
+    # The first unchanged file has the schema.
+    with moved_away(repo, "main", sorted(untouched)[1:]):
+        repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    assert content(repo) == [
+        *((1, 10, "x"), (3, 3, "y"), (4, 4, "y"), (7, 7, "w"), (8, 8, "v"), (9, 9, "z"))
+    ]
     assert untouched <= paths(repo)
-    assert {each.split("/")[2] for each in paths(repo)} == {f"day={each}" for each in "vwxy"}
+    assert {each.split("/")[2] for each in paths(repo)} == {f"day={each}" for each in "vwxyz"}
 
 
 def test_without_a_common_file_files_merge_unread(repo: Repository) -> None:
