@@ -117,8 +117,8 @@ _MAX_ONCE_SECONDS = 1_000_000.0
 class Settings:
     """The configuration of one lake.
 
-    `home` has the embedded Postgres, used without `dsn`. `workers` is the number of threads that
-    share a plan on this machine; None derives it from the cores.
+    `home` is the folder of the embedded Postgres, used without `dsn`. `workers` is the number of
+    threads that share a plan on this machine; None derives it from the cores.
     """
 
     home: Path

@@ -561,7 +561,7 @@ class Repository:
             )
         return merge_conflicts(self._context, source, dest, path, parsed)
 
-    @verb("merge", COMMIT, head=lambda repo, given: repo.branch(given["dest"]).head)
+    @verb("merge", COMMIT, head=lambda repo, arguments: repo.branch(arguments["dest"]).head)
     def merge(
         self,
         source: str,

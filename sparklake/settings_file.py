@@ -91,7 +91,6 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_settings_file(path: Path) -> FileSettings:
-    """Read a settings file."""
     try:
         return msgspec.toml.decode(path.read_bytes(), type=FileSettings)
     except OSError as error:

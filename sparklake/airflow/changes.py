@@ -18,8 +18,8 @@ def change(
 ) -> tuple[str, bool]:
     """Return the branch's head, and whether the URI's content differs from `since`.
 
-    With `metadata`, a new commit that changes the content must have it. If `since` has expired, its
-    paths are unknown. The path then counts as changed.
+    With `metadata`, a new commit that changes the content must have it. The paths of an expired
+    `since` are unknown. The path then counts as changed.
     """
     place = parse_uri(uri)
     if place.ref is None:

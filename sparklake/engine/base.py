@@ -91,7 +91,7 @@ class Progress(Protocol):
     """
 
     def begin(self, ranges: int) -> None:
-        """Report the start of a plan, with its number of ranges."""
+        """Report the start of a plan with its range count."""
 
     def advance(self, ranges: int) -> None:
         """Report the ranges read since the last report."""

@@ -59,7 +59,7 @@ class PlanResult:
     conflict_count: int = 0
     left_count: int = 0
     deferred: list[Conflict] = field(default_factory=list)
-    kept: list[merges.KeptObject] = field(default_factory=list)
+    kept_objects: list[merges.KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
     added: merges.AddedFiles = field(default_factory=merges.AddedFiles)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
@@ -98,7 +98,7 @@ def run_plan(
             )
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
     outcome.deferred.sort(key=lambda conflict: conflict.key)
-    outcome.kept.sort()
+    outcome.kept_objects.sort()
     return outcome
 
 
@@ -158,7 +158,7 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.changed.join(result.keys)
     elif isinstance(result, merges.ConflictCountResult):
         outcome.conflict_count += result.conflicts
-        outcome.left_count += result.left
+        outcome.left_count += result.unresolved
         outcome.logs.update(result.logs)
         outcome.added.join(result.added_files)
     elif isinstance(result, CacheResult):
@@ -174,9 +174,9 @@ def _take_object(result: TaskResult, outcome: PlanResult) -> None:
     elif isinstance(result, merges.DeferredResult):
         outcome.deferred.append(result.conflict)
     elif isinstance(result, merges.KeptResult):
-        if len(outcome.kept) == MAX_KEPT:
+        if len(outcome.kept_objects) == MAX_KEPT:
             raise too_many_kept()
-        outcome.kept.append(result.kept)
+        outcome.kept_objects.append(result.addition)
 
 
 def row_of(ranges: Sequence[WrittenRange]) -> RangeRow:

@@ -95,8 +95,8 @@ class ThreadRunner:
         rows = self.task_records(source.num_rows) if isinstance(source, pa.Table) else 0
         if tables := sort.slices_in_order(source, rows):
             calls = ((encode, body, each) for each in tables)
-            with self._map(_encode_and_run, calls, ahead=len(tables)) as written:
-                return list(chain.from_iterable(written))
+            with self._map(_encode_and_run, calls, ahead=len(tables)) as results:
+                return list(chain.from_iterable(results))
         with scratch_folder(disk_root()) as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
             slices = sort.sliced(sort.source_batches(source), size)

@@ -116,7 +116,7 @@ def post_event(
 ) -> HookOutcome:
     """Post an event as JSON. Any response but 2xx, or a timeout, is a failure.
 
-    Connecting is tried twice. An event that may have been sent is never resent.
+    Connecting is tried twice. A possibly sent event is never resent.
     """
     try:
         url, headers = _filled(webhook, secrets)

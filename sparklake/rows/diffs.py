@@ -171,7 +171,7 @@ def _side_objects(column: pa.StructArray) -> Iterator[SideObject | None]:
 
 
 def conflict_row(conflict: Conflict, reason: str | None = None) -> ThreeWayRow:
-    """Return the row of a conflict."""
+    """Convert a conflict to a row of a three-way diff."""
     key = conflict.key
     return ThreeWayRow(
         type=ChangeType.CONFLICT,

@@ -40,7 +40,7 @@ class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
     """
 
     conflicts: int
-    left: int = 0
+    unresolved: int = 0
     logs: tuple[bytes, ...] = ()
     added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
 
@@ -58,17 +58,17 @@ class DeferredResult(TaskResult, frozen=True, tag="deferred"):
 
 
 class KeptObject(NamedTuple):
-    """A side's object to keep under `wanted`. The record id in `stored` belongs to `key`."""
+    """A side's object to keep under `target`. The record id in `stored` belongs to `key`."""
 
     key: bytes
-    wanted: bytes
+    target: bytes
     stored: bytes
 
 
 class KeptResult(TaskResult, frozen=True, tag="kept"):
     """An object to keep in addition to the merge result."""
 
-    kept: KeptObject
+    addition: KeptObject
 
 
 class PreviewResult(TaskResult, frozen=True, tag="preview"):

@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Wait(Generic[T]):
-    """A call that has not returned yet."""
+    """A call in progress."""
 
     what: T
     since: float

@@ -159,7 +159,7 @@ def named_strategy(name: str) -> Chosen:
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies, including those of installed packages."""
+    """Return all strategy names, including those of installed packages."""
     offered = sorted(entry_point_targets())
     return [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *offered]
 

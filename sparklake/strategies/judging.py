@@ -57,9 +57,9 @@ class Judge:
     storage_namespace: str
     only_previews: bool = False
     conflicts: int = 0
-    left: int = 0
+    unresolved: int = 0
     reported: list[Conflict] = field(default_factory=list)
-    kept: list[KeptObject] = field(default_factory=list)
+    kept_objects: list[KeptObject] = field(default_factory=list)
     deferred: list[Conflict] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
@@ -136,17 +136,17 @@ class Judge:
         if isinstance(decision, Both) and conflict.source is not None:
             self._keep(conflict.key, decision, conflict.source)
         if decision is Take.CONFLICT:
-            self.left += 1
+            self.unresolved += 1
             if len(self.reported) < MAX_CONFLICTS_REPORTED:
                 self.reported.append(conflict)
         return conflict.dest
 
     def _keep(self, key: bytes, decision: Both, stored: bytes) -> None:
-        if len(self.kept) == MAX_KEPT:
+        if len(self.kept_objects) == MAX_KEPT:
             raise too_many_kept()
         path = decision.path
         source_key = path if isinstance(path, bytes) else object_key(path)
-        self.kept.append(KeptObject(key, source_key, stored))
+        self.kept_objects.append(KeptObject(key, source_key, stored))
 
     @cached_property
     def _objects(self) -> Objects:

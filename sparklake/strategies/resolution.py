@@ -143,7 +143,7 @@ class Resolution:
 
 
 def strategy_name(strategy: Chosen) -> str:
-    """Return the name of a strategy."""
+    """Return the label of a strategy in rules and errors."""
     if strategy is None:
         return NO_STRATEGY
     return strategy.value if isinstance(strategy, Strategy) else strategy.name

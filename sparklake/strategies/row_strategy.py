@@ -143,13 +143,13 @@ def _arguments(text: str, arguments: str) -> Iterator[str]:
         raise _invalid(text, "it ends with a comma")
 
 
-def _column_name(text: str, written: str) -> str:
-    quoted = _QUOTED.fullmatch(written)
+def _column_name(text: str, column: str) -> str:
+    quoted = _QUOTED.fullmatch(column)
     if quoted:
         return quoted["name"].replace("``", "`")
-    if not _PLAIN.fullmatch(written):
-        raise _invalid(text, f"{written!r} is not the name of a column")
-    return written
+    if not _PLAIN.fullmatch(column):
+        raise _invalid(text, f"{column!r} is not the name of a column")
+    return column
 
 
 def _column_text(name: str) -> str:

@@ -54,7 +54,7 @@ def _endpoint(server: subprocess.Popen[str]) -> str:
 
 
 def azure_environment(endpoint: str) -> dict[str, str]:
-    """Return the environment of a client of this endpoint."""
+    """Return the environment for a client of this endpoint."""
     return {
         "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
         "AZURE_STORAGE_ACCOUNT_KEY": _KEY,

@@ -41,7 +41,8 @@ def preview_body(
         observed = ObservedChanges(resolution)
         for changes in three_way_diff(base, source, dest, observed.observe):
             tally.add(without_same_content(changes))
-        conflicts, retained = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
+        conflicts = map(ConflictResult, tally.reported)
+        retained = map(KeptResult, tally.judge.kept_objects)
         deferred = map(DeferredResult, tally.judge.deferred)
         yield encode_results([tally.result(observed), *conflicts, *retained, *deferred])
 
@@ -68,7 +69,7 @@ class _Tally:
         """Return the counts, without the objects kept under other paths."""
         return PreviewResult(
             conflicts=self.judge.conflicts,
-            unresolved=self.judge.left,
+            unresolved=self.judge.unresolved,
             logs=observed.logs.in_order(),
             added_files=observed.added,
             **self.counts,

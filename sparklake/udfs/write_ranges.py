@@ -71,13 +71,13 @@ def merge_body(
         with emptied(open_sink(workspace, withheld=not resolution.settles_all)) as sink:
             decide = compiled_tasks.decided_once(judge.decide)
             pieces, changed = _merged(sink, task, path_filter, decide, observed)
-            if not judge.left:
+            if not judge.unresolved:
                 sink.put()
         counts = ConflictCountResult(
-            judge.conflicts, judge.left, observed.logs.in_order(), observed.added
+            judge.conflicts, judge.unresolved, observed.logs.in_order(), observed.added
         )
         results: list[TaskResult] = [*pieces, *_keys(changed), counts]
-        results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept)]
+        results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept_objects)]
         results += map(DeferredResult, judge.deferred)
         yield encode_results(results, sink.replaced)
 

@@ -214,6 +214,6 @@ def test_keys_that_are_not_utf_8_are_decided() -> None:
         ):
             outcome = trees.merge(*sides, parse_resolution(rules=rules))
             assert trees.contents(trees.finish(outcome.pieces)) == {key: expected}
-            assert [each.wanted for each in outcome.kept] == (
+            assert [each.target for each in outcome.kept_objects] == (
                 [b"raw/\xff.source.csv"] if "raw/**" in rules else []
             )

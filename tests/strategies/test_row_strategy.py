@@ -111,4 +111,4 @@ def test_conflicts_below_a_table_are_deferred_with_the_state_of_dest() -> None:
     judge = Judge(parse_resolution(rules={"t/": "rows(id)"}), "file:///unused")
     conflict = Conflict(b"t/part", b"\x01x", b"\x01y", b"\x01z")
     assert judge.decide([conflict]) == [conflict.dest]
-    assert (judge.conflicts, judge.left, judge.deferred) == (1, 0, [conflict])
+    assert (judge.conflicts, judge.unresolved, judge.deferred) == (1, 0, [conflict])

@@ -193,7 +193,7 @@ def keys_of(keys: Sequence[bytes]) -> Keys:
 
 
 _MAX_TEXT_BYTES = 256
-_MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.uint64)
+_MASKS = np.array([(1 << 64) - (1 << (64 - 8 * length)) for length in range(9)], np.uint64)
 
 
 @kernels.defines(kernels.search)

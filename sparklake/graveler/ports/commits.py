@@ -71,7 +71,7 @@ class Commits(Protocol):
         """
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Return the commits without a tree, deleted by a collection. All have expired."""
+        """Return the commits without a tree, deleted by a collection. All are expired."""
 
     def restore(self, commits: Sequence[Commit]) -> None:
         """Add commits, replacing those of the same ids. The ids must match the content.

@@ -127,7 +127,7 @@ class RefStore(Protocol):
         """Create a repository with refs and commits, and nothing staged.
 
         Runs in one transaction and logs each ref. The branches must include the default one. The
-        `collected` commits have expired and have no trees. Raises the errors of
+        `collected` commits are expired and have no trees. Raises the errors of
         `create_repository`.
         """
 

@@ -81,12 +81,11 @@ def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def count_bytes(count: int) -> bytes:
-    """Return the end of a block, its number of entries."""
+    """Return a block's end, its number of entries."""
     return _COUNT.pack(count)
 
 
 def handle_bytes(handle: Handle) -> bytes:
-    """Return the bytes of a handle."""
     return varint(handle.offset) + varint(handle.size)
 
 

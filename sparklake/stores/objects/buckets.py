@@ -37,8 +37,7 @@ class BucketStore(ObjectStore):
 
     @property
     @abstractmethod
-    def bucket_uri(self) -> str:
-        """The URI of the bucket."""
+    def bucket_uri(self) -> str: ...
 
     @property
     def uri(self) -> str:

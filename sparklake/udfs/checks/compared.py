@@ -70,7 +70,7 @@ class BucketShare:
 
 @dataclass(slots=True)
 class BucketResult:
-    """The counts of a bucket, and the tags of faulty ranges.
+    """A bucket's counts, and the tags of faulty ranges.
 
     `kinds`, `bytes` and the first `findings` are about unreferenced objects.
     """

@@ -128,8 +128,8 @@ READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 def _objects(rows: pa.RecordBatch, settings: InventoryTaskSettings) -> pa.RecordBatch:
     """Return the latest versions of objects, without delete or folder markers."""
-    named = zip(rows.schema.names, rows.columns, strict=True)
-    columns = {settings.names[name]: column for name, column in named if name in settings.names}
+    pairs = zip(rows.schema.names, rows.columns, strict=True)
+    columns = {settings.names[name]: column for name, column in pairs if name in settings.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())
     masks = [pc.starts_with(columns["key"], settings.folder), _is_object(columns)]

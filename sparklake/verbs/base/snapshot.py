@@ -44,16 +44,16 @@ def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
 
 def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
     """Return one object of a ref, to read it. Raises ObjectNotFoundError, ExpiredError."""
-    return open_snapshot(context, ref, existing_key(path), kept=True).stat(path)
+    return open_snapshot(context, ref, existing_key(path), readable=True).stat(path)
 
 
 def open_snapshot(
-    context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
+    context: Context, ref: str, prefix: bytes = b"", *, readable: bool = False
 ) -> Snapshot:
-    """Return the current state of a ref; with `kept`, its objects may be read."""
+    """Return the current state of a ref; with `readable`, its objects may be read."""
 
     def read(resolved: ResolvedRef) -> Snapshot:
-        if kept:
+        if readable:
             resolved.check_kept(context)
         sides = StagedLayers(context, prefix).sides(resolved.layers)
         return snapshot_over(context, ref, resolved.tree(context), sides)

@@ -1,4 +1,4 @@
-"""The check of a dump, and of lost refs."""
+"""Checks of dumps and of lost refs."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def diff_texts(
         start = merge_base(context, other, commit) if three_dot else commit
         ids = start.id, other.id
         rows = diff_refs(context, *ids, prefix, three_dot=False)
-    sides = [open_snapshot(context, each, kept=True) for each in ids]
+    sides = [open_snapshot(context, each, readable=True) for each in ids]
     refs = left, right
     return (_text_diff(context, sides, refs, row) for row in rows)
 

@@ -1,4 +1,4 @@
-"""The age of a dump, and newer files of lakeFS."""
+"""The age of a dump, and newer lakeFS files."""
 
 from __future__ import annotations
 

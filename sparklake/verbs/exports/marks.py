@@ -72,7 +72,7 @@ def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefi
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
-    """Raise RaceLostError if another export has started."""
+    """Raise RaceLostError if another export starts."""
     current = find_mark(store)
     if current is None or current.run != mark.run:
         raise RaceLostError(

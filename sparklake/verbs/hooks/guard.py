@@ -55,10 +55,10 @@ class RefChange:
 
 @dataclass(frozen=True, slots=True)
 class HookGuard:
-    """The allowed hooks of a repository. `known` caches declarations by ranges."""
+    """The allowed hooks of a repository. `declarations` are cached by ranges."""
 
     settings: HookSettings
-    known: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
+    declarations: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
 
     @contextmanager
     def around_move(self, context: Context, move: BranchMove) -> Iterator[None]:
@@ -126,14 +126,14 @@ class HookGuard:
         if not holding:
             return {}
         key = tuple(holding)
-        declared = self.known.get(key)
+        declared = self.declarations.get(key)
         if declared is None:
             files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
             declared = {_shown(each): _action(context, each) for each in files}
             if not _is_broken(declared):
-                if len(self.known) >= _KEPT:
-                    self.known.clear()
-                self.known[key] = declared
+                if len(self.declarations) >= _KEPT:
+                    self.declarations.clear()
+                self.declarations[key] = declared
         return declared
 
     @contextmanager

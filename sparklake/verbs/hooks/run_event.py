@@ -1,4 +1,4 @@
-"""Execution and records of the hooks of one event."""
+"""Execution and records of one event's hooks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,6 @@ class PublishedTree:
         return self._after
 
     def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
-        """Return its objects."""
         return list_tree(self._context, self._tree, prefix, self._ref)
 
     def stat(self, path: str) -> ObjectInfo:

@@ -59,7 +59,7 @@ def places(additions: Sequence[KeptObject], find: Find) -> list[Record]:
     records = []
     for each in additions:
         content = decode_record(each.key, each.stored)
-        for key in kept_keys(each.key, each.wanted):
+        for key in kept_keys(each.key, each.target):
             there = in_use.get(key) or identity_of(key, find(key))
             if there is None:
                 in_use[key] = content.identity

@@ -116,7 +116,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     counts = [each for each in results if isinstance(each, PreviewResult)]
     met = [each.conflict for each in results if isinstance(each, ConflictResult)]
     deferred = [each for each in results if isinstance(each, DeferredResult)]
-    additions = sorted(each.kept for each in results if isinstance(each, KeptResult))
+    additions = sorted(each.addition for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
     logs = {folder for each in counts for folder in each.logs}

@@ -64,7 +64,7 @@ def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[Ra
 
 
 def table_unions(
-    context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, observed: Iterable[bytes]
 ) -> list[TableUnion]:
     """Return the unions of tables with observed or unread logs."""
     base, *others = (context.trees.get(each).ranges for each in sides.trees)
@@ -73,8 +73,8 @@ def table_unions(
     def meets(interval: Interval) -> bool:
         return all(each.meets(interval) for each in moved)
 
-    unseen = (log for each, log in _places_of_logs(*moved) if _has_metadata(context, (each,), log))
-    logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
+    unread = (log for each, log in _places_of_logs(*moved) if _has_metadata(context, (each,), log))
+    logs = sorted({*observed, *unread, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     unions = (

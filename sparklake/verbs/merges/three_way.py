@@ -136,11 +136,11 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     folders = [MergedFolder(each, _rows_once(attempts, each)) for each in pending]
     _check_settled(context, sides, outcome, unions, schemas, folders)
     tree = attempts.finish(plan, outcome, sides.dest)
-    if outcome.kept or outcome.deferred:
+    if outcome.kept_objects or outcome.deferred:
         # Another attempt must collect the kept objects and the deferred conflicts again.
         attempts.forget()
-    if outcome.kept:
-        tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
+    if outcome.kept_objects:
+        tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept_objects))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     if folders:
@@ -291,8 +291,8 @@ def _conflict_error(
     )
 
 
-def _conflicting_rows(named: Sequence[tuple[str, DataFrame | None]]) -> DataFrame | None:
-    tables = [(name, rows) for name, rows in named if rows is not None]
+def _conflicting_rows(conflicting: Sequence[tuple[str, DataFrame | None]]) -> DataFrame | None:
+    tables = [(name, rows) for name, rows in conflicting if rows is not None]
     if not tables:
         return None
     # Lazy import: it loads Spark.

@@ -164,7 +164,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
 
 def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
     fence = open_branch(context, branch, Action.STAGE).fence
-    snapshot = open_snapshot(context, ref, kept=True)
+    snapshot = open_snapshot(context, ref, readable=True)
     copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)
     return stage_objects(context, branch, copies, fence)
 

@@ -371,7 +371,7 @@ def test_a_broken_file_may_be_deleted_or_be_lost(repository: Repository, folder:
     put = main.put(FILE, declared("pre-commit", function="fail"))
     main.commit("guard")
     Path(put.address.removeprefix("file://")).unlink()
-    repository._context.move_guard.known.clear()
+    repository._context.move_guard.declarations.clear()
     with refused(repository, "it cannot be read", InvalidHooksError):
         commit_all(main, {"t/a": b"2"}, "another")
     commit_all(main, {FILE: None}, "mend")

@@ -216,9 +216,9 @@ def test_the_check_adds_no_statement(lake: Lake, is_dirty: bool) -> None:
         if is_dirty:
             put(repo, "a/b/t/1.parquet", "a/metadata/notes.txt")
         context = repo._context
-        open_snapshot(context, "main", b"a/b/t/", kept=True)
+        open_snapshot(context, "main", b"a/b/t/", readable=True)
         with counted_trips() as bare:
-            open_snapshot(context, "main", b"a/b/t/", kept=True)
+            open_snapshot(context, "main", b"a/b/t/", readable=True)
         with counted_trips() as checked:
             assert open_table(context, "main", "a/b/t").other is None
     assert len(bare) == len(checked) > 0
