@@ -86,8 +86,10 @@ class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
         return self.schema
 
 
-def parse_metadata(body: bytes) -> TableMetadata:
+def parse_metadata(body: bytes, *, maps_names: bool = False) -> TableMetadata:
     """Parse a metadata.json, compressed with gzip or not.
+
+    With `maps_names`, the table may have a name mapping.
 
     Raises:
         CorruptFileError: It is damaged.
@@ -99,7 +101,7 @@ def parse_metadata(body: bytes) -> TableMetadata:
             f"it has the format version {table.format_version}, and sparklake reads 1 to "
             f"{_NEWEST_VERSION}"
         )
-    if _NAME_MAPPING in table.properties:
+    if _NAME_MAPPING in table.properties and not maps_names:
         raise InvalidInputError(
             f"it has the property {_NAME_MAPPING}, so its files may lack field ids, as those of a "
             "migrated table do. Rewrite them with rewrite_data_files, and unset the property"

@@ -48,6 +48,7 @@ def data_file_schema(version: int) -> dict[str, Any]:
         pairs("null_value_counts", 110, "long"),
         pairs("lower_bounds", 125, "bytes"),
         pairs("upper_bounds", 128, "bytes"),
+        field("key_metadata", 131, "bytes", optional=True),
     ]
     if version == 1:
         fields.append(field("block_size_in_bytes", 105, "long"))
@@ -95,7 +96,10 @@ def manifest_list(version: int, manifests: Sequence[Mapping[str, Any]]) -> bytes
     ]
     if version > 1:
         fields += [field("content", 517, "int"), field("sequence_number", 515, "long")]
-        fields += [field(name, number, "long") for name, number in COUNTS.items()]
+        fields += [
+            field(name, number, "int" if name.endswith("files_count") else "long")
+            for name, number in COUNTS.items()
+        ]
     if version > 2:
         fields.append(field("first_row_id", 520, "long", optional=True))
     return avro(
@@ -191,6 +195,7 @@ class HandTable:
                     "added_snapshot_id": number,
                     "content": content,
                     "sequence_number": number if self.version > 1 else 0,
+                    "added_files_count": len(some),
                 }
                 self._manifests.append(entry)
         name = f"metadata/snap-{number}.avro"

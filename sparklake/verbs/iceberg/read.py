@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparklake.delta_log.actions import encode_actions
 from sparklake.delta_log.file_names import log_key
@@ -16,15 +16,29 @@ from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.iceberg_metadata.delta_columns import DeltaColumns
 from sparklake.iceberg_metadata.live import LiveFile, vector_bytes
 from sparklake.iceberg_metadata.manifests import TableFile
-from sparklake.stores.objects.addresses import spark_uris
+from sparklake.iceberg_metadata.metadata import parse_metadata
+from sparklake.rows.objects import ObjectInfo
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.vectors.bitmaps import positions
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.iceberg.tree_table import IcebergTable, check_size, describing, open_iceberg
+from sparklake.verbs.iceberg.table_copy import check_paths
+from sparklake.verbs.iceberg.tree_table import (
+    IcebergTable,
+    check_size,
+    describing,
+    find_metadata,
+    open_iceberg,
+    read_checked,
+)
+from sparklake.verbs.iceberg.write import session_catalog
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import VERSION_AS_OF
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View, view_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SNAPSHOT = "snapshot-id"
 _VECTORS = "deletionVectors"
@@ -35,15 +49,46 @@ def find_iceberg_view(context: Context, table: TableVersion, options: Mapping[st
     """Find or write the view of a snapshot: its live files, with columns mapped by field id."""
     iceberg = open_iceberg(table, _version(options))
     if iceberg is None:
-        raise ObjectNotFoundError(
-            f"{table.ref!r} has no Iceberg table under {table.path!r}: no metadata was found in "
-            f"{table.folder + 'metadata/'!r}"
-        )
+        raise _no_table(table)
     view = view_of(context, table, _VERSION, *_terms(iceberg))
     if not view.exists:
         with describing(table):
             _write(view, iceberg, iceberg.live_files())
     return view
+
+
+def read_by_jar(context: Context, table: TableVersion, options: Mapping[str, Any]) -> DataFrame:
+    """Read a snapshot that has no view with Iceberg's own reader, from the addresses of its files.
+
+    Raises:
+        MissingDependencyError: The session has no jar of Iceberg.
+    """
+    version = _version(options)
+    session_catalog(context)
+    info, iceberg = _in_place(table, version)
+    reader = context.runners.session().read.format(ICEBERG)
+    if version is not None and iceberg.snapshot is not None:
+        reader = reader.option(VERSION_AS_OF, str(iceberg.snapshot.snapshot_id))
+    return reader.load(spark_uri(info.address, iceberg.metadata.location))
+
+
+def _in_place(table: TableVersion, version: str | None = None) -> tuple[ObjectInfo, IcebergTable]:
+    """Open a table whose paths are addresses, and its current metadata file."""
+    with describing(table):
+        info = find_metadata(table)
+        if info is None:
+            raise _no_table(table)
+        metadata = parse_metadata(read_checked(table, info.path), maps_names=True)
+        iceberg = IcebergTable(table, info.path, metadata, metadata.snapshot(version))
+        check_paths(iceberg, files=True)
+    return info, iceberg
+
+
+def _no_table(table: TableVersion) -> ObjectNotFoundError:
+    return ObjectNotFoundError(
+        f"{table.ref!r} has no Iceberg table under {table.path!r}: no metadata was found in "
+        f"{table.folder + 'metadata/'!r}"
+    )
 
 
 def iceberg_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:

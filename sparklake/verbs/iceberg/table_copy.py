@@ -81,7 +81,8 @@ def copy_metadata(
                 f"its location {document['location']!r} contains the storage namespace: rewrite it "
                 "into another folder"
             )
-        _check_addresses(iceberg, all_files=all_files)
+        # Addresses that end with the names need no manifests.
+        check_paths(iceberg, files=all_files and not _are_in_place(iceberg))
     put_document(context, write.place, document, location)
     return BaseMetadata(iceberg, info, document)
 
@@ -136,19 +137,13 @@ def new_names(
 # --- addresses ------------------------------------------------------------------------------------
 
 
-def _check_addresses(iceberg: IcebergTable, *, all_files: bool) -> None:
-    """Verify that the paths in the metadata are the addresses of the keys."""
-    snapshot = iceberg.snapshot
-    if snapshot is None:
-        return
-    lists = [] if snapshot.manifest_list is None else [snapshot.manifest_list]
-    _check_same(iceberg, [*lists, *(each.path for each in iceberg.manifests())])
-    if all_files and not _are_in_place(iceberg):
-        _check_same(iceberg, [each.file.path for each in iceberg.live_files()])
+def check_paths(iceberg: IcebergTable, *, files: bool) -> None:
+    """Compare paths of manifests, and optionally files, with the addresses in the tree."""
+    _check_same(iceberg, [*iceberg.paths(files=files)])
 
 
 def _are_in_place(iceberg: IcebergTable) -> bool:
-    """Return whether all addresses end with names, so that manifests need not be read."""
+    """Return whether all addresses end with names."""
     table, location = iceberg.table, iceberg.metadata.folder
     folders = set[str]()
     for batch in table.objects.batches():

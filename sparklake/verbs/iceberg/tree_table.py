@@ -60,6 +60,14 @@ class IcebergTable:
         """Return the repository path for a path in the metadata."""
         return self.table.folder + file_name(self.metadata.folder, uri)
 
+    def paths(self, *, files: bool) -> Iterator[str]:
+        """Yield the paths of the manifest list, the manifests and, optionally, their files."""
+        if self.snapshot is not None and self.snapshot.manifest_list is not None:
+            yield self.snapshot.manifest_list
+        yield from (each.path for each in self.manifests())
+        if files:
+            yield from (each.path for each in self._files())
+
     def _files(self) -> Iterator[TableFile]:
         for each in self.manifests():
             yield from live_files(self._body(each.path, each.length), each)

@@ -17,6 +17,8 @@ from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from sparklake.frames.tables.parquet_scan import Scan, ScanFile
     from sparklake.verbs.tables.stream_reads import TableChange
 
@@ -31,12 +33,14 @@ class TableFormat:
     - `sides` returns the differing files.
     - `scan` returns the columns and the valid files of a table version.
     - `new_files` returns the files with rows that a commit adds.
+    - `read` returns the rows with the format's own reader, for tables without a view.
     """
 
     find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]
     sides: Callable[[FolderPair], tuple[TableSide, TableSide]]
     scan: Callable[[TableVersion], Scan]
     new_files: Callable[[TableChange], Iterable[ScanFile]]
+    read: Callable[[Context, TableVersion, Mapping[str, Any]], DataFrame] | None = None
 
 
 def has_log(table: TableVersion) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
-from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.rows.objects import ObjectInfo
 from sparklake.session import quoted
@@ -96,7 +96,10 @@ def read_table(
         check_delta(spark)
     with missing_client():
         if has_metadata or (file is None and table_format == PARQUET and has_delta(spark)):
-            view = _view(context, table, table_format, options, schema)
+            try:
+                view = _view(context, table, table_format, options, schema)
+            except InvalidInputError as error:
+                return _read_without_view(context, table, table_format, options, error)
         if view is None:
             return _read_files(context, [table], table_format, options, schema)
         # A view is one version, and the options of a Parquet table are applied in its schema.
@@ -106,6 +109,25 @@ def read_table(
         # Spark Connect checks nothing before the schema is requested.
         _ = rows.schema
         return rows
+
+
+def _read_without_view(
+    context: Context,
+    table: TableVersion,
+    table_format: str,
+    options: Mapping[str, Any],
+    refusal: InvalidInputError,
+) -> DataFrame:
+    """Use the format's own reader, or raise the refusal of the view."""
+    if table_format in context.table_formats:
+        read = context.table_formats[table_format]().read
+        if read is not None:
+            with suppress(MissingDependencyError):
+                rows = read(context, table, options)
+                # Spark Connect checks nothing before the schema is requested.
+                _ = rows.schema
+                return rows
+    raise refusal
 
 
 def view_table(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Repository
+from sparklake.errors import InvalidInputError
 from tests.spark.iceberg.conftest import CATALOG
 
 if TYPE_CHECKING:
@@ -39,3 +40,20 @@ def test_the_jars_tables(
     assert rows.columns == ["id", "k", "price", "size"]
     assert set(rows.collect()) == set(spark.table(name).collect())
     assert rows.count() == 18
+
+
+def test_what_only_the_jar_reads(repo: Repository, spark: SparkSession, warehouse: Path) -> None:
+    name, main, path = f"{CATALOG}.in_orc", repo.branch("main"), "tables/t"
+    spark.sql(f"CREATE TABLE {name} (id bigint) TBLPROPERTIES ('write.format.default'='orc')")
+    spark.sql(f"INSERT INTO {name} SELECT id FROM range(3)")
+    main.import_objects(str(warehouse / "in_orc"), path)
+    (snapshot,) = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots").first()
+    with main.edit_iceberg(path) as table:
+        spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    assert sorted(repo.read("main", path).collect()) == [(0,), (2,)]
+    assert repo.read("main@", path).count() == 3
+    assert repo.read("main", path, "iceberg", versionAsOf=snapshot).count() == 3
+    with pytest.raises(InvalidInputError, match="has no snapshot 5"):
+        repo.read("main", path, versionAsOf=5)
+    with pytest.raises(InvalidInputError, match="files of the format 'orc'"):
+        repo.view("main", path)
