@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sparklake.errors import InvalidInputError
 from sparklake.iceberg_metadata.documents import decode_document
 from sparklake.iceberg_metadata.entries import ManifestList
 from sparklake.iceberg_metadata.manifests import Content
@@ -419,6 +420,65 @@ def test_what_is_refused(base: Side) -> None:
         other = source.fork("o")
         other.more = more
         refused(other, dest, base, reason)
+
+
+def test_encrypted_files(base: Side) -> None:
+    source, dest = start(base, "a")
+    dest.commit(data(dest, "d"))
+    source.commit({"c": {**source.files.data("c", 1), "key_metadata": b"key"}})
+    with pytest.raises(InvalidInputError, match="encrypted"):
+        unite(base, source, dest)
+
+
+COLUMNS = [{"id": each, "name": f"c{each}", "required": False, "type": "long"} for each in (1, 2)]
+
+
+def arranged(what: str, *columns: int, number: int = 1) -> dict[str, Any]:
+    """Return settings of a table that is partitioned or sorted by columns."""
+    settings: dict[str, Any] = {
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": COLUMNS}],
+        "last-column-id": 2,
+    }
+    if columns and what == "sort orders":
+        fields = [{"source-id": each, "transform": "identity"} for each in columns]
+        settings |= {"sort-orders": [{"order-id": number, "fields": fields}]}
+        settings |= {"default-sort-order-id": number}
+    elif columns:
+        fields = [
+            {"source-id": each, "field-id": 999 + each, "name": f"c{each}", "transform": "identity"}
+            for each in columns
+        ]
+        specs = [{"spec-id": 0, "fields": []}, {"spec-id": number, "fields": fields}]
+        settings |= {"partition-specs": specs, "default-spec-id": number}
+        settings |= {"last-partition-id": 999 + max(columns)}
+    return settings
+
+
+@pytest.mark.parametrize("what", ["sort orders", "partition specs"])
+def test_sort_orders_and_partition_specs(base: Side, what: str) -> None:
+    base.more = arranged(what)
+    source, dest = start(base, "a")
+    source.commit(data(source, "c"))
+    dest.commit(data(dest, "d"))
+    names = {
+        "sort orders": ("sort-orders", "default-sort-order-id"),
+        "partition specs": ("partition-specs", "default-spec-id"),
+    }[what]
+
+    def settings(theirs: dict[str, Any], ours: dict[str, Any]) -> list[Any]:
+        source.more, dest.more = theirs, ours
+        table, _ = unite(base, source.fork("s"), dest.fork("d"))
+        return [table.document.get(each) for each in names]
+
+    changed = arranged(what, 1)
+    expected = [changed[each] for each in names]
+    assert settings(changed, base.more) == expected
+    assert settings(base.more, changed) == expected
+    assert settings(changed, changed) == expected
+    # The number is the table's own.
+    assert settings(arranged(what, 1, number=2), changed) == expected
+    source.more, dest.more = changed, arranged(what, 2)
+    refused(source, dest, base, f"both sides changed the table's {what}")
 
 
 @ALL

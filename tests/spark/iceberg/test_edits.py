@@ -75,6 +75,8 @@ def test_each_statement(
     assert document["properties"]["team"] == "sales"
     assert len(document["metadata-log"]) == 2
     dev.commit("edit again")
+    counts = repo.diff_table("main", "work", TABLE, key=["id"]).counts()
+    assert (counts.added, counts.removed, counts.changed) == (2, 2, 2)
     repo.merge("work", "main")
     assert check_same(repo, spark) == sorted(rows, key=repr)
     assert {each: each.stat().st_mtime_ns for each in folder.rglob("*")} == before

@@ -346,3 +346,16 @@ def test_cost_follows_the_change(table: BranchTable, monkeypatch: pytest.MonkeyP
     table.repo.merge("dev", "main")
     assert len({*read}) <= 4
     assert len(table.rows("main")) == 8
+
+
+def test_an_encrypted_table(table: BranchTable) -> None:
+    dev, main = start(table)
+
+    def encrypt(one: Table) -> None:
+        with one.transaction() as transaction:
+            transaction.set_properties({"encryption.key-id": "key"})
+
+    table.commit(dev, encrypt)
+    table.commit(main, append(7))
+    with pytest.raises(MergeConflictError, match="it is encrypted"):
+        table.repo.merge("dev", "main")
