@@ -313,6 +313,16 @@ class Repository:
 
         return view_table(self._context, open_table(self._context, ref, path), format, options)
 
+    def iceberg_metadata(self, ref: str, path: str) -> str:
+        """Return the address of an Iceberg table's current metadata, for readers such as pyiceberg.
+
+        Raises:
+            InvalidInputError: The paths in the metadata are not the addresses of the files.
+        """
+        from sparklake.verbs.iceberg.read import metadata_address
+
+        return metadata_address(self._context, ref, path)
+
     # --- differences ------------------------------------------------------------------------------
 
     @overload

@@ -23,6 +23,7 @@ DATA: list[Case] = [
         for number, verb in enumerate(
             (
                 lambda lab: lab.repo.view("nope", "d"),
+                lambda lab: lab.repo.iceberg_metadata("nope", "d"),
                 lambda lab: lab.repo.changes("nope"),
                 lambda lab: lab.repo.diff_table("main", "nope", "d", ["id"]),
                 lambda lab: lab.repo.export("nope", str(lab.folder / "out")),

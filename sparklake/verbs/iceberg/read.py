@@ -34,7 +34,7 @@ from sparklake.verbs.iceberg.write import session_catalog
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import VERSION_AS_OF
 from sparklake.verbs.tables.other_formats import ICEBERG
-from sparklake.verbs.tables.version import TableVersion
+from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import View, view_of
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ def read_by_jar(context: Context, table: TableVersion, options: Mapping[str, Any
     if version is not None and iceberg.snapshot is not None:
         reader = reader.option(VERSION_AS_OF, str(iceberg.snapshot.snapshot_id))
     return reader.load(spark_uri(info.address, iceberg.metadata.location))
+
+
+def metadata_address(context: Context, ref: str, path: str) -> str:
+    return _in_place(open_table(context, ref, path))[0].address
 
 
 def _in_place(table: TableVersion, version: str | None = None) -> tuple[ObjectInfo, IcebergTable]:
