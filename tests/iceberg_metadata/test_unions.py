@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 
 from sparklake.errors import InvalidInputError
 from sparklake.iceberg_metadata.documents import decode_document
-from sparklake.iceberg_metadata.entries import ManifestList
-from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.entries import Entry, ManifestList
+from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.iceberg_metadata.union.continuation import IcebergSignature
-from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.iceberg_metadata.union.overwrites import check_overwrites
+from sparklake.iceberg_metadata.union.snapshots import IcebergCommit, Table
 from sparklake.iceberg_metadata.union.unite import CommitsApart, UnitedTable, united
 from sparklake.unions.conflicts import UnmergeableTableError
 from tests.support.iceberg import HandTable, manifest, manifest_list
@@ -367,7 +369,7 @@ def test_rewritten_rows_with_other_ids(base: Side) -> None:
 OVERWRITES = [
     ({}, {}, "rows of the table"),
     ({"replace-partitions": "true"}, {}, "may have overwritten rows"),
-    ({"replace-partitions": "true"}, {"replace-partitions": "true"}, "the same partitions"),
+    ({"replace-partitions": "true"}, {"replace-partitions": "true"}, "rows of the table"),
 ]
 
 
@@ -380,6 +382,36 @@ def test_overwrites_of_an_empty_table(
     dest.commit(data(dest, "d"), operation="overwrite", **ours)
     with pytest.raises(UnmergeableTableError, match=reason):
         unite(base, source, dest)
+
+
+PLACES = [
+    ((0, "a"), (0, "b"), None),
+    ((0, "a"), (0, "a"), "the same partitions"),
+    # Without fields, or with void ones, files of all partition specs are replaced.
+    ((1,), (0, "a"), "the same partitions"),
+    ((0, "a"), (1, None), "the same partitions"),
+    ((0, "a"), (1, "b", 7), "the same partitions"),
+    ((1,), (2, None), "the table"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours", "reason"), PLACES)
+def test_replaced_partitions(
+    theirs: tuple[Any, ...], ours: tuple[Any, ...], reason: str | None
+) -> None:
+    source, dest = replaced(*theirs), replaced(*ours)
+    with nullcontext() if reason is None else pytest.raises(UnmergeableTableError, match=reason):
+        check_overwrites(NO_TABLE, [source], NO_TABLE, [dest])
+
+
+NO_TABLE: Any = None
+
+
+def replaced(spec: int, *partition: Any) -> IcebergCommit:
+    file = TableFile(Content.DATA, "f", "parquet", spec, partition, 1, 1, 1, {}, {}, {})
+    entry = Entry({}, file, "m")
+    summary = {"operation": "overwrite", "replace-partitions": "true"}
+    return IcebergCommit({"summary": summary}, {entry.key: entry}, {}, frozenset())
 
 
 def test_rewrites_of_different_files(base: Side) -> None:

@@ -27,7 +27,10 @@ class _Region:
         return self.partitions is None
 
     def may_have(self, add: Entry) -> bool:
-        return self.partitions is None or _partition(add) in self.partitions
+        # A file of another partition spec may have rows of any partition.
+        return self.partitions is None or any(
+            each == _partition(add) or each[0] != add.file.spec_id for each in self.partitions
+        )
 
 
 def check_overwrites(
@@ -61,7 +64,10 @@ def _region(commit: IcebergCommit, side: Table | None) -> _Region | None:
     if commit.operation != "overwrite":
         return None
     if commit.summary.get("replace-partitions") == "true":
-        return _Region(frozenset(map(_partition, commit.data_added)))
+        partitions = frozenset(map(_partition, commit.data_added))
+        # Without partition fields, or with void ones, it replaces the whole table.
+        has_fields = all(any(value is not None for value in each[1:]) for each in partitions)
+        return _Region(partitions if has_fields else None)
     if not commit.data_removed:
         has_deletes = any(each.file.content is not Content.DATA for each in commit.added.values())
         # A merge on read adds deletes. Without any, a filter matched no file.
