@@ -129,20 +129,17 @@ DELTA_FEATURES = {
         "checkConstraints",
         columns="id BIGINT NOT NULL, name STRING",
         more=("ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 1000)",),
-        on_spark_3=False,
     ),
     "defaults": Feature(
         "column defaults",
         "allowColumnDefaults",
         columns=f"{_COLUMNS}, extra STRING DEFAULT 'x'",
         properties={"delta.feature.allowColumnDefaults": "supported"},
-        on_spark_3=False,
     ),
     "change-data": Feature(
         "change data feed",
         "changeDataFeed",
         properties={"delta.enableChangeDataFeed": "true"},
-        on_spark_3=False,
     ),
     "widening": Feature(
         "type widening",
@@ -163,20 +160,17 @@ DELTA_FEATURES = {
         "timestamps without a time zone",
         "timestampNtz",
         f"{_COLUMNS}, at TIMESTAMP_NTZ",
-        on_spark_3=False,
     ),
     "in-commit": Feature(
         "in-commit timestamps",
         "inCommitTimestamp",
         properties={"delta.enableInCommitTimestamps": "true"},
-        on_spark_3=False,
     ),
     "clustering": Feature(
         "liquid clustering",
         "clustering",
         clause="CLUSTER BY (id)",
         later=("OPTIMIZE {t}",),
-        on_spark_3=False,
     ),
     "uniform": Feature(
         "Iceberg compatibility",
@@ -186,7 +180,6 @@ DELTA_FEATURES = {
             "delta.columnMapping.mode": "name",
             "delta.enableDeletionVectors": "false",
         },
-        on_spark_3=False,
     ),
 }
 
