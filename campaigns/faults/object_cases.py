@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.faults.scenes import Scene, VerbCase
-from campaigns.faults.table_writes import edit_delta, edit_iceberg, write
+from campaigns.faults.table_writes import edit_delta, edit_iceberg, iceberg_append, write
 from sparklake.errors import NoChangesError, ObjectNotFoundError, WriteFinishedError
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.testing.lakes import stage_table
@@ -70,13 +70,13 @@ def append_to_delta(scene: Scene) -> None:
     edit_delta(scene.repository, scene.label, "delta", files)
 
 
-def alter_iceberg(scene: Scene) -> None:
+def append_to_iceberg(scene: Scene) -> None:
     with edit_iceberg(scene.repository, scene.label, "iceberg") as (place, _):
         store = open_store(scene.repository.info.storage_namespace)
-        folder = f"{place}/metadata/"
-        document = json.loads(store.get(f"{folder}v1.metadata.json"))
+        document = json.loads(store.get(f"{place}/metadata/v1.metadata.json"))
         document["properties"]["team"] = "sales"
-        store.put_if_absent(f"{folder}v2.metadata.json", json.dumps(document).encode())
+        files = iceberg_append(document)
+        store.put_many_if_absent({f"{place}/{name}": body for name, body in files.items()})
 
 
 def iceberg_properties(scene: Scene) -> Any:
@@ -144,6 +144,6 @@ OBJECT_CASES = {
     ),
     "write": VerbCase(clean, write_table),
     "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
-    "edit_iceberg": VerbCase(clean, alter_iceberg, repeats=False, found=iceberg_properties),
+    "edit_iceberg": VerbCase(clean, append_to_iceberg, repeats=False, found=iceberg_properties),
     "abandon_write": VerbCase(begin_write, abandon, done=(WriteFinishedError,), found=write_states),
 }

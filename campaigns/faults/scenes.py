@@ -182,8 +182,8 @@ def listing(repository: Repository, ref: str, scene: Scene) -> dict[str, Any]:
 
 def _checksum(each: ObjectInfo) -> str:
     """Return the checksum, or what it is of if that differs with each repository or write."""
-    if each.path.endswith("/v2.metadata.json"):
-        return "a log with an address"
+    if each.path.endswith(("/v2.metadata.json", ".avro")):
+        return "metadata with an address"
     return "ETag" if each.checksum.startswith("0x") else each.checksum
 
 

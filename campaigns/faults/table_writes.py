@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import fastavro
 import pytest
 
 from sparklake import Repository
@@ -57,6 +60,59 @@ def edit_iceberg(
         patch.setattr(iceberg_writes, "session_catalog", lambda *_: "catalog")
         with repo.branch(branch).edit_iceberg(path, once=once) as name:
             yield f"data/{name.split('`')[1]}", name
+
+
+def iceberg_append(document: dict[str, Any]) -> dict[str, bytes]:
+    """Return the files of a first commit to a table, which adds a data file."""
+    location = document["location"]
+    data = {
+        "file_path": (100, "string", f"{location}/data/part-1"),
+        "file_format": (101, "string", "PARQUET"),
+        "record_count": (103, "long", 1),
+        "file_size_in_bytes": (104, "long", 6),
+    }
+    values = {name: value for name, (_, _, value) in data.items()}
+    entry = {"status": (0, "int", 1), "snapshot_id": (1, "long", 1)}
+    manifest = _avro({**entry, "data_file": (2, _avro_type("r2", data), values)})
+    manifests = _avro(
+        {
+            "manifest_path": (500, "string", f"{location}/metadata/m0.avro"),
+            "manifest_length": (501, "long", len(manifest)),
+            "partition_spec_id": (502, "int", 0),
+            "content": (517, "int", 0),
+            "sequence_number": (515, "long", 1),
+        }
+    )
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 2,
+        "manifest-list": f"{location}/metadata/snap-1.avro",
+        "summary": {"operation": "append"},
+    }
+    document = {**document, "snapshots": [snapshot], "current-snapshot-id": 1}
+    return {
+        "data/part-1": b"part-1",
+        "metadata/m0.avro": manifest,
+        "metadata/snap-1.avro": manifests,
+        "metadata/v2.metadata.json": json.dumps(document).encode(),
+    }
+
+
+def _avro(fields: Mapping[str, tuple[int, Any, Any]]) -> bytes:
+    """Encode one record: the id, the type and the value of each field."""
+    body = io.BytesIO()
+    record = {name: value for name, (_, _, value) in fields.items()}
+    fastavro.writer(body, _avro_type("r", fields), [record])
+    return body.getvalue()
+
+
+def _avro_type(name: str, fields: Mapping[str, tuple[int, Any, Any]]) -> dict[str, Any]:
+    types = [
+        {"name": each, "type": kind, "field-id": number}
+        for each, (number, kind, _) in fields.items()
+    ]
+    return {"type": "record", "name": name, "fields": types}
 
 
 def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, bytes]) -> None:

@@ -32,14 +32,16 @@ def check(figures: Figures, rounds: int) -> None:
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_verbs_that_are_killed(server_dsn: str) -> None:
-    options = Options(12, SEED, verbs=("commit", "merge, conflict", "put_many"))
+    options = Options(12, SEED, verbs=("commit", "edit_iceberg", "merge, conflict", "put_many"))
     check(crash.campaign(options, server_dsn), 12)
 
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_verbs_that_are_killed_on_azure(server_dsn: str) -> None:
-    options = Options(8, SEED, stores=("azure",), verbs=("commit", "gc", "import", "edit_delta"))
+    options = Options(
+        8, SEED, stores=("azure",), verbs=("commit", "gc", "import", "edit_delta", "edit_iceberg")
+    )
     check(crash.campaign(options, server_dsn), 8)
 
 
