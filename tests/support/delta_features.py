@@ -137,9 +137,7 @@ DELTA_FEATURES = {
         properties={"delta.feature.allowColumnDefaults": "supported"},
     ),
     "change-data": Feature(
-        "change data feed",
-        "changeDataFeed",
-        properties={"delta.enableChangeDataFeed": "true"},
+        "change data feed", "changeDataFeed", properties={"delta.enableChangeDataFeed": "true"}
     ),
     "widening": Feature(
         "type widening",
@@ -157,9 +155,7 @@ DELTA_FEATURES = {
         on_spark_3=False,
     ),
     "ntz": Feature(
-        "timestamps without a time zone",
-        "timestampNtz",
-        f"{_COLUMNS}, at TIMESTAMP_NTZ",
+        "timestamps without a time zone", "timestampNtz", f"{_COLUMNS}, at TIMESTAMP_NTZ"
     ),
     "in-commit": Feature(
         "in-commit timestamps",
@@ -167,10 +163,7 @@ DELTA_FEATURES = {
         properties={"delta.enableInCommitTimestamps": "true"},
     ),
     "clustering": Feature(
-        "liquid clustering",
-        "clustering",
-        clause="CLUSTER BY (id)",
-        later=("OPTIMIZE {t}",),
+        "liquid clustering", "clustering", clause="CLUSTER BY (id)", later=("OPTIMIZE {t}",)
     ),
     "uniform": Feature(
         "Iceberg compatibility",
