@@ -71,6 +71,7 @@ def test_tasks_upload_what_spark_has_written(
     assert not list(tmp_path.rglob("part-*"))
 
 
+@pytest.mark.timeout(900)  # on a machine that may be busy
 @pytest.mark.skipif(IS_3, reason="the hadoop-azure of Spark 3.5 does not know the Blob API")
 def test_spark_writes_and_reads_azure_itself(
     azure_env: dict[str, str], server_dsn: str, tmp_path: Path

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.timeout(900)  # on a machine that may be busy
 def test_a_round_of_each_format(spark: SparkSession, tmp_path: Path) -> None:
     figures, _ = campaign(Options(len(FORMATS), SEED), tmp_path, spark)
     check(figures, len(FORMATS))
