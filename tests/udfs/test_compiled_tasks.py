@@ -181,7 +181,7 @@ def results(case: Case, new_sink: Callable[[], RangeSink], *, in_bytes: bool = T
         observed = ObservedChanges(case.resolution)
         decide = decided_once(judge.decide)
         merged = bodies._merged(sink, case.merge, case.path_filter, decide, observed)
-        conflicts = (judge.conflicts, judge.left, judge.reported)
+        conflicts = (judge.conflicts, judge.unresolved, judge.reported)
         return [
             shown(sink, merged, in_bytes=in_bytes),
             *conflicts,
