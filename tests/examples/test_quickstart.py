@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -153,9 +154,11 @@ def test_the_story_in_a_bucket(
         text=True,
     )
     assert ran.returncode == 0, ran
-    name, folder = latest(home)
-    namespace = f"{place}/demos/{name}"
-    assert f"$ sparklake repo create lakefs://{name} {namespace}\n" in ran.stdout
+    made = re.search(r"\$ sparklake repo create lakefs://(\S+) (\S+)\n", ran.stdout)
+    assert made is not None
+    name, namespace = made.groups()
+    assert namespace == f"{place}/demos/{name}"
+    folder = home / "quickstart" / name
     assert said("repo", "show", f"lakefs://{name}")["storage_namespace"] == namespace
     assert ("main^2~2: 1,2" if kind == "s3" else "hadoop-azure") in ran.stdout
     assert f"v1-imported: {61 * len(SHOPS)} objects" in ran.stdout
