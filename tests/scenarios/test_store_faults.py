@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
+from botocore.retries import quota
 
 from campaigns.faults.faulty_store import FAULTS, LATE, STALLED, FaultyStore, faulty_store
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store, remote
+from sparklake.stores.objects.s3 import client as s3_client
 from sparklake.testing.s3_server import fresh_bucket
 from tests.support.gcs_server import fresh_gcs_bucket
 
@@ -61,8 +64,12 @@ def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     root, variable, endpoint = STORES[request.param](request)
     monkeypatch.setenv("SPARKLAKE_BUCKET_READ_SECONDS", "0.5")
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
-    monkeypatch.setattr(remote, "PAUSES", (0.02, 0.05, *(0.1,) * 8))
-    monkeypatch.setattr(remote, "_SILENT_ATTEMPTS", 8)
+    monkeypatch.setattr(remote, "PAUSES", (0.02, 0.05, *(0.1,) * 10))
+    for client in (remote, s3_client):
+        monkeypatch.setattr(client, "_SILENT_ATTEMPTS", 12)
+    monkeypatch.setattr(s3_client, "_ATTEMPTS", 12)
+    # So many faults would use up botocore's quota of retries, which ends them.
+    monkeypatch.setattr(quota, "RetryQuota", partial(quota.RetryQuota, 1_000_000))
     with faulty_store(endpoint, rate=0.15, seed=3) as proxy:
         proxy.stall_seconds = 0.8
         proxy.kinds = (*FAULTS, STALLED)
