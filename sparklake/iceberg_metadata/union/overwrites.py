@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sparklake.iceberg_metadata.entries import Entry, has_deletes
 from sparklake.iceberg_metadata.manifests import Content
@@ -12,7 +13,7 @@ from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.orders import SideCommit, find_circle
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Region:
     """A region that a commit replaces at most: partitions, or the whole table."""
 
@@ -26,11 +27,15 @@ class _Region:
     def is_all(self) -> bool:
         return self.partitions is None
 
+    @cached_property
+    def _specs(self) -> frozenset[object]:
+        return frozenset(each[0] for each in self.partitions or ())
+
     def may_have(self, add: Entry) -> bool:
+        if self.partitions is None or _partition(add) in self.partitions:
+            return True
         # A file of another partition spec may have rows of any partition.
-        return self.partitions is None or any(
-            each == _partition(add) or each[0] != add.file.spec_id for each in self.partitions
-        )
+        return not self._specs <= {add.file.spec_id}
 
 
 def check_overwrites(
