@@ -431,8 +431,10 @@ class LakeWriter(WriterChain):
                 "saveAsTable"
             )
         self._rows = inserted_rows(context, table, self._rows)
-        if found_format(table) == PARQUET:
+        table_format = found_format(table)
+        if table_format == PARQUET:
             self._partition_by = tuple(partition_columns(table))
+        self._format = self._format or table_format
         self._mode = self._mode if self._mode.lower().startswith("overwrite") else "append"
         return self._save(path)
 
