@@ -16,7 +16,6 @@ from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.iceberg_metadata.delta_columns import DeltaColumns
 from sparklake.iceberg_metadata.live import LiveFile, vector_bytes
 from sparklake.iceberg_metadata.manifests import TableFile
-from sparklake.iceberg_metadata.metadata import parse_metadata
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.vectors.bitmaps import positions
@@ -28,6 +27,7 @@ from sparklake.verbs.iceberg.tree_table import (
     describing,
     find_metadata,
     open_iceberg,
+    parse_table,
     read_checked,
 )
 from sparklake.verbs.iceberg.write import session_catalog
@@ -82,8 +82,7 @@ def _in_place(table: TableVersion, version: str | None = None) -> tuple[ObjectIn
         info = find_metadata(table)
         if info is None:
             raise _no_table(table)
-        metadata = parse_metadata(read_checked(table, info.path), maps_names=True)
-        iceberg = IcebergTable(table, info.path, metadata, metadata.snapshot(version))
+        iceberg = parse_table(table, info, read_checked(table, info.path), version, maps_names=True)
         check_paths(iceberg, files=True)
     return info, iceberg
 

@@ -109,10 +109,15 @@ def open_iceberg(table: TableVersion, version: str | None = None) -> IcebergTabl
 
 
 def parse_table(
-    table: TableVersion, info: ObjectInfo, body: bytes, version: str | None = None
+    table: TableVersion,
+    info: ObjectInfo,
+    body: bytes,
+    version: str | None = None,
+    *,
+    maps_names: bool = False,
 ) -> IcebergTable:
     """Return the table of a metadata file that was read."""
-    metadata = parse_metadata(body)
+    metadata = parse_metadata(body, maps_names=maps_names)
     return IcebergTable(table, info.path, metadata, metadata.snapshot(version), version)
 
 
