@@ -111,6 +111,33 @@ class DecisionArguments:
             "schema_check": not self.no_schema_check,
         }
 
+    @contextmanager
+    def shown_conflicts(
+        self,
+        out: Output,
+        repository: Repository,
+        doing: str,
+        rest: str = "`--output json` lists the first 10,000",
+    ) -> Iterator[None]:
+        """Show that a verb runs, and print its conflicts if it fails.
+
+        `rest` describes how to list the others.
+        """
+        try:
+            with out.working(doing):
+                yield
+        except MergeConflictError as error:
+            if self.show_rows:
+                error.rows = repository.overlapping_rows(error)
+            if error.conflict_rows is not None:
+                error.first_conflict_rows = print_conflict_rows(
+                    out, error.conflict_rows, self.conflict_rows
+                )
+            if not out.is_json:
+                print_conflicts(out, error.conflicts, error.count, rest)
+                print_rows(out, error.rows)
+            raise
+
 
 @command
 def merge(
@@ -158,11 +185,7 @@ def merge(
             print_conflicts(invocation.out, preview.conflicts, preview.conflict_count, rest)
         note_staged(invocation, source, done="merged")
         return
-    rows_of = repository if decisions.show_rows else None
-    with (
-        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
-        invocation.out.working("merging"),
-    ):
+    with decisions.shown_conflicts(invocation.out, repository, "merging", rest):
         commit = invocation.run(
             repository.merge,
             source_uri.ref,
@@ -200,27 +223,6 @@ def merge_base(
         return
     base = repository.merge_base(one.ref, other.ref)
     invocation.out.one(commit_document(base), text(base))
-
-
-@contextmanager
-def shown_conflicts(
-    out: Output, rest: str, show_rows: Repository | None = None, rows_file: str | None = None
-) -> Iterator[None]:
-    """Print the conflicts of a failed verb, and rows that both sides changed in a repository.
-
-    `rest` describes how to list the others. `rows_file` gets all rows in conflict by key.
-    """
-    try:
-        yield
-    except MergeConflictError as error:
-        if show_rows is not None:
-            error.rows = show_rows.overlapping_rows(error)
-        if error.conflict_rows is not None:
-            error.first_conflict_rows = print_conflict_rows(out, error.conflict_rows, rows_file)
-        if not out.is_json:
-            print_conflicts(out, error.conflicts, error.count, rest)
-            print_rows(out, error.rows)
-        raise
 
 
 RefsArgument = Annotated[list[str], argument("lakefs://REPO/REF...")]
@@ -279,14 +281,9 @@ def _replay(
     invocation.uses_spark = decisions.merges_rows
     repository = invocation.repository(target.repository)
     branch = repository.branch(target.ref)
-    rows_of = repository if decisions.show_rows else None
     picked = "the state before the commit" if doing == "reverting" else "the picked commit"
     decisions.note_sides(invocation.out, picked, uri)
-    rest = "`--output json` lists the first 10,000"
-    with (
-        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
-        invocation.out.working(doing),
-    ):
+    with decisions.shown_conflicts(invocation.out, repository, doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         commits = invocation.run(
             verb,
@@ -316,13 +313,8 @@ def rebase(
     invocation.uses_spark = decisions.merges_rows
     repository = invocation.repository(same_repository(target, to))
     branch = repository.branch(target.ref)
-    rows_of = repository if decisions.show_rows else None
     decisions.note_sides(invocation.out, uri, onto)
-    rest = "`--output json` lists the first 10,000"
-    with (
-        shown_conflicts(invocation.out, rest, rows_of, decisions.conflict_rows),
-        invocation.out.working("rebasing"),
-    ):
+    with decisions.shown_conflicts(invocation.out, repository, "rebasing"):
         commits = invocation.run(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
         )
