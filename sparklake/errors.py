@@ -311,7 +311,7 @@ class MergeConflictError(SparklakeError, kind="merge_conflict", exit_code=3):
     """Keys changed by both sides of a merge. Nothing was published.
 
     `conflicts` lists the first ones in key order. `count` is the total. `overlaps` are the rows of
-    Delta tables that both sides deleted or updated: table, file, positions and count.
+    tables that both sides deleted or updated: table, file, positions and count.
     `Repository.overlapping_rows` reads them; `rows` has those that a command shows. After merges of
     rows, `conflict_rows` is a DataFrame of the rows in conflict, else None: `table`, `key` as JSON,
     `column` (null for a whole row), and `base`, `source` and `dest` as JSON. `first_conflict_rows`

@@ -620,7 +620,7 @@ class Repository:
     def overlapping_rows(
         self, error: MergeConflictError, limit: int = 100
     ) -> list[Mapping[str, Any]]:
-        """Return the first rows of Delta tables that both sides of a merge deleted or updated.
+        """Return the first rows of tables that both sides of a merge deleted or updated.
 
         Each has `table`, `path` and `position` in the file, and the `row` as it was before both
         changes, with the file's column names and without partition columns. Only the row groups

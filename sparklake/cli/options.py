@@ -207,7 +207,7 @@ StrategyOption = Annotated[
 NoSchemaCheckOption = Annotated[
     bool, flag("Accept different column types in one table.", "--no-schema-check")
 ]
-ShowRowsOption = Annotated[bool, flag("Show the conflicting rows of Delta tables.", "--show-rows")]
+ShowRowsOption = Annotated[bool, flag("Show the conflicting rows of tables.", "--show-rows")]
 NoDeltaOption = Annotated[bool, flag("Merge the logs of Delta tables file by file.", "--no-delta")]
 RuleOption = Annotated[
     list[str] | None,

@@ -20,10 +20,10 @@ COMMITS_AT_ONCE = 10_000  # The most commits in one batch or query: a few megaby
 _INT64 = Struct(">2sq")
 _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
-MERGED_METADATA_KEY = "sparklake.merge.delta"
-WINNERS_METADATA_KEY = "sparklake.merge.delta.winners"
+MERGED_METADATA_KEY = "sparklake.merge.tables"
+WINNERS_METADATA_KEY = "sparklake.merge.winners"
 ROWS_METADATA_KEY = "sparklake.merge.rows"
-DROPPED_METADATA_KEY = "sparklake.merge.delta.dropped"
+DROPPED_METADATA_KEY = "sparklake.merge.dropped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Rows of Delta tables that both sides of a merge changed."""
+"""Rows of tables that both sides of a merge changed."""
 
 from __future__ import annotations
 

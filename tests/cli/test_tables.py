@@ -32,16 +32,16 @@ def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
     assert "choose a strategy, such as source-wins or dest-wins" in refused.err
     rule = ("--rule", "tables/**=source-wins")
     shown = ok("merge", dev, main, "--dry-run", *rule).splitlines()
-    assert "taken as a whole: Delta tables tables/t (source-wins)" in shown
+    assert "taken as a whole: tables tables/t (source-wins)" in shown
     lost = "1 commit of dest (added 1 file with unknown rows, removed 1 file)"
-    assert f"dropped: Delta table tables/t: {lost}" in shown
+    assert f"dropped: table tables/t: {lost}" in shown
     assert f"source-wins drops {lost}" in refused.err
     assert said("merge", dev, main, "--dry-run", *rule)["table_winners"] == {
         "tables/t": "source-wins"
     }
     made = said("merge", dev, main, *rule)
-    assert made["metadata"]["sparklake.merge.delta.winners"] == "tables/t=source-wins"
-    assert made["metadata"]["sparklake.merge.delta.dropped"] == f"tables/t: {lost}"
+    assert made["metadata"]["sparklake.merge.winners"] == "tables/t=source-wins"
+    assert made["metadata"]["sparklake.merge.dropped"] == f"tables/t: {lost}"
     again = ok("hard-reset", main, f"{main}~1", "--yes") and ok("merge", dev, main, *rule)
     assert f"    dropped: tables/t: {lost}" in again.splitlines()
 
@@ -52,7 +52,7 @@ def test_what_is_united_is_told(scene: Scene) -> None:
     for branch in ("main", "dev"):
         log = commit(1, {"commitInfo": {"operation": "WRITE"}}, add(branch))
         scene.commit(branch, {**log, f"tables/t/{branch}": branch})
-    assert "united: Delta tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
+    assert "united: tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
     assert said("merge", dev, main, "--dry-run")["table_winners"] == {}
 
 

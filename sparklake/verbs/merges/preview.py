@@ -74,11 +74,12 @@ class MergePreview:
 
     Both sides changed `conflict_count` objects; the `unresolved` ones would stop the merge, and
     `conflicts` has the first ones in key order. Bytes are those of new or removed objects, and sums
-    are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta tables with
-    merged logs, `table_winners` those for which a strategy selects one side, by that strategy, and
-    `dropped_commits` the commits dropped from the other side. `row_merges` counts the rows of each
-    table with a merge of rows; its new files are not counted as objects. `dirty` reports staged
-    changes of dest: the merge is rejected if it changes the same paths or tables.
+    are capped at 2^63 - 1. `cost` is that of the merge. `merged_tables` has the Delta and Iceberg
+    tables with merged histories, `table_winners` those for which a strategy selects one side, by
+    that strategy, and `dropped_commits` the commits dropped from the other side. `row_merges`
+    counts the rows of each table with a merge of rows; its new files are not counted as objects.
+    `dirty` reports staged changes of dest: the merge is rejected if it changes the same paths or
+    tables.
     """
 
     base: Commit

@@ -84,7 +84,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     wider = writer.sql("ALTER TABLE {table} ADD COLUMNS (more string)")
     change(main, wider, writer.sql("UPDATE {table} SET id = 31 WHERE id = 1"))
     made = repo.merge("dev", "main")
-    assert made.metadata["sparklake.merge.delta"] == TABLE
+    assert made.metadata["sparklake.merge.tables"] == TABLE
     assert ids_of(repo, "main") == [3, 4, 5, 6, 7, 8, 20, 31]
     assert repo.read("main", TABLE, format="delta").columns == ["id", "p", "more"]
     # Two vectors of one file.
@@ -93,7 +93,7 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     with pytest.raises(MergeConflictError, match=r"cannot be merged: .*p=0/part-"):
         repo.merge("dev", "main")
     made = repo.merge("dev", "main", "source-wins")
-    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}=source-wins"
+    assert made.metadata["sparklake.merge.winners"] == f"{TABLE}=source-wins"
     assert ids_of(repo, "main") == ids_of(repo, "dev") == [1, 3, 5, 6, 7, 8, 20]
 
 

@@ -89,7 +89,7 @@ def test_disjoint_rows_of_one_file_unite(lake: Lake) -> None:
     lake.sql(lake.main, "UPDATE {table} SET value = 800 WHERE id IN (8, 3)")
     lake.sql(lake.main, "DELETE FROM {table} WHERE id IN (4, 5)")
     merge = lake.repo.merge("dev", "main")
-    assert merge.metadata["sparklake.merge.delta"] == TABLE
+    assert merge.metadata["sparklake.merge.tables"] == TABLE
     ids = {*range(20), 300} - {2, 4, 5}
     merged = values(ids, _300=0, _9=900, _7=700, _8=800, _3=800)
     assert lake.rows("main") == merged

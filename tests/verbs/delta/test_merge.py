@@ -42,7 +42,7 @@ def test_appends_of_both_sides_unite(desk: Desk) -> None:
     after = contents(desk.repo, "main")
     assert desk.ids("main") == [1, 2, 3, 4, 5]
     assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4)
-    assert made.metadata["sparklake.merge.delta"] == TABLE
+    assert made.metadata["sparklake.merge.tables"] == TABLE
     assert (said.merged_tables, said.unresolved, said.conflict_count) == ((TABLE,), 0, 1)
     assert preview_document(said)["merged_tables"] == [TABLE]
     new = {path: body for path, body in after.items() if path not in before}
@@ -292,7 +292,7 @@ def test_a_revert_takes_back_what_was_appended(desk: Desk) -> None:
     (made,) = desk.main.revert(wrong.id)
     assert desk.ids("main") == [1, 2, 5]
     assert log_of(desk.repo, "main") == names(0, 1, 2, 3, 4, 5)
-    assert made.metadata["sparklake.merge.delta"] == TABLE
+    assert made.metadata["sparklake.merge.tables"] == TABLE
     with pytest.raises(NoChangesError):
         desk.main.revert(wrong.id)
     desk.main.revert(made.id)
@@ -400,6 +400,6 @@ def test_one_side_alone_is_merged_as_it_is(desk: Desk) -> None:
     desk.main.put("a-before", b"2")
     desk.main.commit("something else")
     made = desk.repo.merge("dev", "main")
-    assert "sparklake.merge.delta" not in made.metadata
+    assert "sparklake.merge.tables" not in made.metadata
     assert log_of(desk.repo, "main") == log_of(desk.repo, "dev")
     assert desk.ids("main") == [1, 2, 3]

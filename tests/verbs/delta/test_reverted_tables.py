@@ -178,7 +178,7 @@ def test_the_revert_of_a_head_adds_a_commit(folder: Path, range_records: int, re
     assert (state.files, state.lost) == ({"f1", "f2"}, frozenset())
     assert (state.latest, state.hole) == (before.latest + 1, None)
     assert pair.main.bodies()[:-1] == log
-    assert made.metadata["sparklake.merge.delta"] == "tables/t"
+    assert made.metadata["sparklake.merge.tables"] == "tables/t"
     # The next writer takes a version that nobody has read.
     pair.main.change(add("next"))
     assert pair.main.state().latest == before.latest + 2
@@ -253,7 +253,7 @@ def test_what_no_commit_undoes_is_a_conflict_that_a_strategy_settles(pair: Pair)
     with refused(pair.repo, "changed the table's domainMetadata.*source-wins"):
         pair.repo.branch("main").revert("main")
     (made,) = pair.repo.branch("main").revert("main", strategy="source-wins")
-    assert made.metadata["sparklake.merge.delta.winners"] == "tables/t=source-wins"
+    assert made.metadata["sparklake.merge.winners"] == "tables/t=source-wins"
     assert (pair.main.state().latest, pair.main.state().files) == (1, {"f1", "f2"})
 
 

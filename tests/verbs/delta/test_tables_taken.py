@@ -69,13 +69,13 @@ def test_the_side_that_wins_has_its_table(desk: Desk, strategy: str, by_rule: bo
     after = contents(desk.repo, "main")
     assert (desk.ids("main"), logs(desk, "main")) == (ids, log)
     assert after["a-before"] == b"2"
-    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}={strategy}"
-    assert "sparklake.merge.delta" not in made.metadata
+    assert made.metadata["sparklake.merge.winners"] == f"{TABLE}={strategy}"
+    assert "sparklake.merge.tables" not in made.metadata
     assert (said.merged_tables, said.table_winners) == ((), {TABLE: strategy})
     assert preview_document(said)["table_winners"] == {TABLE: strategy}
     document, text = DROPPED[strategy]
     assert preview_document(said)["dropped_commits"] == {TABLE: document}
-    assert made.metadata["sparklake.merge.delta.dropped"] == f"{TABLE}: {text}"
+    assert made.metadata["sparklake.merge.dropped"] == f"{TABLE}: {text}"
     assert (said.unresolved, said.conflict_count) == (0, 2)
     new = {path: body for path, body in after.items() if path not in before}
     gone = {path: body for path, body in before.items() if path not in after}
@@ -120,7 +120,7 @@ def test_what_can_be_united_is(desk: Desk) -> None:
     desk.change("main", delete("id = 2"), append(4))
     made = desk.repo.merge("dev", "main", "source-wins")
     assert desk.ids("main") == [4]
-    assert "sparklake.merge.delta.winners" not in made.metadata
+    assert "sparklake.merge.winners" not in made.metadata
 
 
 def test_tables_that_both_sides_created(desk: Desk) -> None:
@@ -129,7 +129,7 @@ def test_tables_that_both_sides_created(desk: Desk) -> None:
     before = contents(desk.repo, "dev")
     made = desk.repo.merge("dev", "main", rules={"tables/t2/**": "source-wins"})
     after = contents(desk.repo, "main")
-    assert made.metadata["sparklake.merge.delta.winners"] == "tables/t2=source-wins"
+    assert made.metadata["sparklake.merge.winners"] == "tables/t2=source-wins"
     assert {path: after.get(path) for path in before} == before
 
 
@@ -191,7 +191,7 @@ def test_a_revert_that_wins_goes_back_to_the_table_before(desk: Desk) -> None:
     desk.change("main", optimize)
     (made,) = desk.main.revert(wrong.id, strategy="source-wins")
     assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2], names(0, 1))
-    assert made.metadata["sparklake.merge.delta.winners"] == f"{TABLE}=source-wins"
+    assert made.metadata["sparklake.merge.winners"] == f"{TABLE}=source-wins"
 
 
 def test_a_revert_that_loses_leaves_the_table(desk: Desk) -> None:
@@ -208,7 +208,7 @@ def test_a_rebase_takes_a_side_commit_by_commit(desk: Desk) -> None:
     desk.change("main", delete("id = 1"), append(5))
     made = desk.repo.branch("dev").rebase("main", strategy="source-wins")
     assert [desk.ids(each.id) for each in made] == [[2, 3], [2, 3, 4]]
-    assert "sparklake.merge.delta.winners" in made[0].metadata
+    assert "sparklake.merge.winners" in made[0].metadata
 
 
 def test_of_a_table_of_chosen_paths_all_is_taken(desk: Desk) -> None:

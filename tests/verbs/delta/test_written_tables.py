@@ -273,7 +273,7 @@ def test_of_a_table_that_dest_has_not_touched_nothing_is_read(folder: Path) -> N
     pair.main.commit()
     with mock.patch.object(TreeLog, "body", side_effect=AssertionError("it was read")):
         made = pair.repo.merge("dev", "main")
-    assert "sparklake.merge.delta" not in made.metadata
+    assert "sparklake.merge.tables" not in made.metadata
     assert pair.main.state() == pair.dev.state()
 
 
@@ -379,7 +379,7 @@ def test_a_commit_made_once_more_does_not_say_what_another_merge_did(pair: Pair,
     repo = pair.repo
     repo.create_branch("other", "dev")
     squashed = repo.merge("main", "other", "source-wins", squash=True)
-    assert squashed.metadata["sparklake.merge.delta.winners"] == "tables/t=source-wins"
+    assert squashed.metadata["sparklake.merge.winners"] == "tables/t=source-wins"
     repo.create_branch("quiet", "dev")
     repo.branch("quiet").put("zz", b"3")
     repo.branch("quiet").commit("something else")
@@ -387,7 +387,7 @@ def test_a_commit_made_once_more_does_not_say_what_another_merge_did(pair: Pair,
         made = repo.branch("quiet").cherry_pick(squashed.id)
     else:
         made = repo.branch("other").rebase("quiet")
-    assert not [key for each in made for key in each.metadata if "sparklake.merge.delta" in key]
+    assert not [key for each in made for key in each.metadata if "sparklake.merge." in key]
 
 
 # --- at random ------------------------------------------------------------------------------------
