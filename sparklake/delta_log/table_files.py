@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+_ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
+"""The characters that Spark escapes in the names of partition folders."""
 
 Partition = tuple[tuple[str, str], ...]
 """The names and values in a file's folders, outermost first."""
@@ -67,6 +70,21 @@ def partition_of(folder: str) -> Partition:
     """Parse the partition in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
     parts = (part.partition("=") for part in folder.split("/")[:-1])
     return tuple((unquote(name), value) for name, equals, value in parts if name and equals)
+
+
+def partition_folder(values: Iterable[tuple[str, Any]]) -> str:
+    """Return the folders of a partition, as Spark names them: `p=1/q=2/` for (p, 1) and (q, 2)."""
+    return "".join(f"{_escaped(name)}={_folder_text(value)}/" for name, value in values)
+
+
+def _folder_text(value: Any) -> str:
+    # Spark reads an empty text as null, too.
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return _escaped(text) if value is not None and text else NULL_PARTITION
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"%{ord(each):02X}" if each in _ESCAPED else each for each in text)
 
 
 def partition_value(text: str) -> str | None:

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.table_files import NULL_PARTITION
+from sparklake.delta_log.table_files import partition_folder
 from sparklake.errors import InvalidInputError, LostResultError, MissingFileError
 from sparklake.frames.tables.parquet_scan import (
     SLICE_BYTES,
@@ -54,8 +54,6 @@ _COMMIT = "commit"
 
 _MAX_OPEN_FILES = 500
 _OWN = {"path", "home", "partitionby"}
-_ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
-"""The characters that Spark escapes in the names of partition folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,19 +398,8 @@ class _PartFiles:
         values = pa.table(columns, names=[*self._partition_by])
         for row in values.group_by(values.column_names).aggregate([]).to_pylist():
             same = [_equal(column, row[name]) for name, column in zip(row, columns, strict=True)]
-            folders = (f"{_escaped(name)}={_folder_text(value)}/" for name, value in row.items())
-            yield "".join(folders), batch.filter(reduce(pc.and_, same))
+            yield partition_folder(row.items()), batch.filter(reduce(pc.and_, same))
 
 
 def _equal(column: pa.Array, value: Any) -> pa.Array:
     return column.is_null() if value is None else pc.equal(column, pa.scalar(value, column.type))
-
-
-def _folder_text(value: Any) -> str:
-    # Spark reads an empty text as null, too.
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return _escaped(text) if value is not None and text else NULL_PARTITION
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"%{ord(each):02X}" if each in _ESCAPED else each for each in text)

@@ -9,6 +9,7 @@ from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
+from sparklake.delta_log.table_files import partition_folder
 from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
 from sparklake.repository import Repository
 from sparklake.session import is_temporary_view, quoted
@@ -29,7 +30,7 @@ from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
 from sparklake.verbs.tables.edits import MAX_ATTEMPTS
-from sparklake.verbs.tables.inserts import inserted_rows
+from sparklake.verbs.tables.inserts import inserted_rows, static_columns
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import found_format, is_only_in_catalog, read_table
@@ -172,13 +173,33 @@ class SqlSession:
         query = inserted_query(statement)
         rows = self._query(self._text(statement, query), args)
         names = rows.columns if query.by_name else query.columns
+        columns = partition_columns(table)
+        static = static_columns(table, columns, query.partition)
+        # With values for all columns, Spark replaces a partition in each mode, also by no rows.
+        is_static = bool(static) and len(static) == len(columns)
+        options: dict[str, Any] = {"partitionOverwriteMode": "static"} if is_static else {}
         write = branch.write(
-            inserted_rows(branch._context, table, rows, names),
-            table.path,
+            inserted_rows(branch._context, table, rows, names, static),
+            f"{table.folder}{self._folder(branch, table, static)}".rstrip("/"),
+            format=PARQUET,
             mode="overwrite" if statement.overwrites else "append",
-            partition_by=partition_columns(table),
+            partition_by=columns[len(static) :],
+            **options,
         )
-        return staged_rows(write.path, write.files, write.size)
+        return staged_rows(table.path, write.files, write.size)
+
+    def _folder(self, branch: Branch, table: TableVersion, static: Mapping[str, str]) -> str:
+        """Return the folder in a table of a partition with the values of SQL."""
+        if not static:
+            return ""
+        schema = read_table(branch._context, table, None, {}).schema
+        values = (
+            f"CAST(CAST({value} AS {schema[name].dataType.simpleString()}) AS STRING)"
+            for name, value in static.items()
+        )
+        row = self._query(f"SELECT {', '.join(values)}", None).head()
+        assert row is not None
+        return partition_folder(zip(static, row, strict=True))
 
     def _create(
         self, statement: Statement, branch: Branch, path: str, args: Arguments

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from sqlglot import Token, TokenType, exp, parse
@@ -324,12 +324,14 @@ class Query:
     """The query in an INSERT or a CREATE TABLE, as parts of the text.
 
     `columns` are the target's columns in the order of the query's; None is all of them in their
-    order, and with `by_name` the query's own names.
+    order, and with `by_name` the query's own names. `partition` has the columns of PARTITION with
+    their values as SQL, None for those that the query has.
     """
 
     parts: Sequence[tuple[int, int]]
     columns: Sequence[str] | None = None
     by_name: bool = False
+    partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def inserted_query(statement: Statement) -> Query:
@@ -342,15 +344,10 @@ def inserted_query(statement: Statement) -> Query:
     assert isinstance(tree, exp.Insert)
     assert target is not None
     table = _changed(tree)[0]
-    if (
-        table is None
-        or table.args.get("partition")
-        or tree.args.get("where")
-        or tree.args.get("exists")
-    ):
+    if table is None or tree.args.get("where") or tree.args.get("exists"):
         raise InvalidInputError(
-            f"INSERT with PARTITION, REPLACE WHERE or IF NOT EXISTS needs a Delta table, and "
-            f"{target.table} is none: select the partition's value as a column instead"
+            "INSERT with REPLACE WHERE or IF NOT EXISTS needs a Delta table, and "
+            f"{target.table} is none: use INSERT OVERWRITE with PARTITION"
         )
     insert = next(at for at, each in enumerate(tokens) if is_word(each, "INSERT"))
     if is_word(tokens[insert + 1], "WITH"):
@@ -359,15 +356,36 @@ def inserted_query(statement: Statement) -> Query:
             "lake.write and the option mergeSchema"
         )
     tail = [each for each in tokens if each.start >= target.end]
-    columns = None
+    columns, partition = None, _partition(table.args.get("partition"))
+    if partition:
+        tail = _after_parenthesis(tail)
     if isinstance(tree.this, exp.Schema):
         columns = [each.name for each in tree.this.expressions]
-        end = next(at for at, each in enumerate(tail) if each.token_type is TokenType.R_PAREN)
-        tail = tail[end + 1 :]
+        tail = _after_parenthesis(tail)
     by_name = len(tail) > 1 and is_word(tail[0], "BY") and is_word(tail[1], "NAME")
     tail = tail[2:] if by_name else tail
     parts = [(0, tokens[insert].start), (tail[0].start, _end(statement))]
-    return Query(parts, columns, by_name)
+    return Query(parts, columns, by_name, partition)
+
+
+def _partition(clause: exp.Expr | None) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
+    for each in clause.expressions if clause else ():
+        column, value = (each.this, each.expression) if isinstance(each, exp.EQ) else (each, None)
+        inner = value.this if isinstance(value, exp.Neg | exp.Cast) else value
+        constants = exp.Literal | exp.Boolean | exp.Null | None
+        if not isinstance(column, exp.Column) or not isinstance(inner, constants):
+            raise InvalidInputError(
+                "PARTITION takes columns and constants such as day = '2026-07-01', not "
+                f"{each.sql(dialect=Spark())}"
+            )
+        values[column.name] = value and value.sql(dialect=Spark())
+    return values
+
+
+def _after_parenthesis(tokens: list[Token]) -> list[Token]:
+    end = next(at for at, each in enumerate(tokens) if each.token_type is TokenType.R_PAREN)
+    return tokens[end + 1 :]
 
 
 def _end(statement: Statement) -> int:

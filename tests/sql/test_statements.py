@@ -238,6 +238,8 @@ def test_actions() -> None:
             None,
         ),
         (f"INSERT INTO {L} VALUES (1), (';')", "VALUES (1), (';')", None),
+        (f"INSERT INTO {L} PARTITION (a = ')', b) (c) (SELECT 1)", "(SELECT 1)", ["c"]),
+        (f"INSERT OVERWRITE {L} PARTITION (b) BY NAME SELECT 1 AS b", "SELECT 1 AS b", None),
     ],
 )
 def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None) -> None:
@@ -245,6 +247,25 @@ def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None
     parts = inserted_query(statement)
     assert "".join(statement.rewritten(str, "", *each) for each in parts.parts) == query
     assert parts.columns == columns
+
+
+def test_the_partition_of_an_insert() -> None:
+    clause = "PARTITION (a = 'x\\'y', b = -1, c = DATE'2026-07-01', d = true, e = NULL, `f g`)"
+    partition = inserted_query(find_tables(f"INSERT INTO {L} {clause} SELECT 1")).partition
+    assert partition == {
+        "a": "'x\\'y'",
+        "b": "-1",
+        "c": "CAST('2026-07-01' AS DATE)",
+        "d": "TRUE",
+        "e": "NULL",
+        "f g": None,
+    }
+
+
+@pytest.mark.parametrize("value", ["1 + 1", "rand()", "(SELECT 1)", ":day", "?", "x"])
+def test_values_of_partitions_are_constants(value: str) -> None:
+    with pytest.raises(InvalidInputError, match="takes columns and constants"):
+        inserted_query(find_tables(f"INSERT INTO {L} PARTITION (a = {value}) SELECT 1"))
 
 
 def test_files_have_no_schema_evolution() -> None:

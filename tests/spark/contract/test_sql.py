@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -120,6 +121,41 @@ def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
     assert sql("SELECT count(*), max(id) FROM R.main.tables.days") == [(1, 7)]
 
 
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_partitions_get_what_sparks_own_tables_get(
+    sql: Run, main: Branch, spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    columns = "USING parquet PARTITIONED BY (day, `a b`) "
+    rows = (
+        "SELECT 1 AS id, 1.0D AS price, DATE'2024-03-01' AS day, 'x' AS `a b` "
+        "UNION ALL SELECT 2, 2.0D, DATE'2024-03-01', 'y' UNION ALL SELECT 3, 3.0D, NULL, 'x'"
+    )
+    own = f"own_{mode}"
+    spark.sql(f"CREATE TABLE {own} {columns} LOCATION '{tmp_path}/own' AS {rows}")
+    sql(f"CREATE TABLE R.main.tables.days {columns} AS {rows}")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", mode)
+    try:
+        for statement in [
+            "INSERT INTO {} PARTITION (day = '2024-03-01', `a b` = 'x') SELECT 4, 4.0",
+            "INSERT INTO {} PARTITION (DAY = DATE'2024-03-02', `a b`) VALUES (5, 5.0, '\\' 1/2')",
+            "INSERT INTO {} PARTITION (day, `a b`) SELECT 6, 6.0, DATE'2024-03-03', 'z'",
+            "INSERT INTO {} PARTITION (day = NULL, `a b` = '50%') (price, id) SELECT 7.0, 7",
+            "INSERT OVERWRITE {} PARTITION (day = NULL, `a b` = '50%') SELECT 8, 8.0",
+            "INSERT OVERWRITE TABLE {} PARTITION (day = '2024-03-01', `a b`) SELECT 9, 9.0, 'x'",
+            "INSERT OVERWRITE {} PARTITION (day = '2024-03-03', `a b` = 'z') SELECT 1, 2 LIMIT 0",
+            "INSERT OVERWRITE {} PARTITION (day, `a b`) SELECT 10, 10.0, DATE'2024-03-02', 'new'",
+        ]:
+            spark.sql(statement.format(own))
+            sql(statement.format("R.main.tables.days"))
+            every = "SELECT * FROM {} ORDER BY id, price"
+            assert sql(every.format("R.main.tables.days")) == [
+                tuple(each) for each in spark.sql(every.format(own)).collect()
+            ], statement
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        spark.sql(f"DROP TABLE {own}")
+
+
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
 def test_names_of_tables_are_literal(
     sql: Run, main: Branch, repo: Repository, table_format: str
@@ -221,7 +257,8 @@ def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
         "INSERT INTO R.v1.tables.orders VALUES (1, 1.0)": "not a branch",
         "DELETE FROM R.`main~1`.tables.orders": "not a branch",
         "DELETE FROM R.main.tables.names WHERE id = 1": "Parquet files",
-        "INSERT INTO R.main.tables.names PARTITION (id = 1) SELECT 'x'": "needs a Delta table",
+        "INSERT INTO R.main.tables.names PARTITION (id = 1) SELECT 'x'": "partitioned by no column",
+        "INSERT INTO R.main.tables.names PARTITION (id = 1 + 1) SELECT 'x'": "constants",
         "INSERT INTO R.main.tables.names SELECT 1": "do not match",
         "INSERT INTO R.main.tables.nothing SELECT 1": "no table",
         "DROP TABLE R.main.tables": "not one table",
