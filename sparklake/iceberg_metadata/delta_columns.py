@@ -93,7 +93,12 @@ class DeltaColumns:
 
 
 def _name(number: int) -> str:
-    return f"c{number}"
+    """Return the physical name of a column.
+
+    Spark finds columns by field id, but the types to read them as by name. No file of Iceberg has
+    a column of such a name, because writers replace the hyphen.
+    """
+    return f"field-{number}"
 
 
 def _struct(kind: Mapping[str, Any], above: str, depth: int) -> dict[str, Any]:

@@ -166,9 +166,9 @@ def test_statistics(table: HandTable) -> None:
     assert json.loads(text) == {
         "numRecords": 2,
         "tightBounds": False,
-        "minValues": {"c1": -1},
-        "maxValues": {"c1": 7, "c2": "z"},
-        "nullCount": {"c2": 4},
+        "minValues": {"field-1": -1},
+        "maxValues": {"field-1": 7, "field-2": "z"},
+        "nullCount": {"field-2": 4},
     }
 
 

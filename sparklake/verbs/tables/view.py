@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_FORM = 1
+_FORM = 2
 """The version of the layout, as a part of a view's name."""
 
 _ROW_GROUP = 50_000

@@ -99,6 +99,20 @@ def test_what_pyiceberg_wrote(repo: Repository, tmp_path: Path) -> None:
         repo.read("main", TABLE, "iceberg", timestampAsOf="2024-01-01")
 
 
+def test_columns_named_like_ids_of_others(repo: Repository, tmp_path: Path) -> None:
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    names = ("c2", "c1", "field-4", "field-3", "col-5")
+    inner = pa.array([{"c7": 1, "c6": "x"}])
+    columns = [pa.array([1]), pa.array(["a"]), pa.array([2]), pa.array(["b"]), inner]
+    rows = pa.table(dict(zip(names, columns, strict=True)))
+    table = catalog.create_table("n.t", rows.schema)
+    table.append(rows)
+    take(repo, tmp_path / "n" / "t")
+    assert rows_of(repo.read("main", TABLE)) == [(1, "a", 2, "b", {"c7": 1, "c6": "x"})]
+    assert rows_of(repo.read("main", TABLE).where("`field-3` = 'b' AND c1 = 'a'")) == rows_in(table)
+
+
 def test_deletes_of_both_kinds(repo: Repository, tmp_path: Path) -> None:
     table = HandTable(tmp_path / "t", 3)
     table.commit(table.data("a", *range(9)), table.data("b", *range(10, 19)), table.data("c", 20))
