@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, overload
@@ -53,20 +53,22 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
 _COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
 _MAX_SIZE = (1 << 63) - 1
 _DECODED_AT_ONCE = 1024
+_MOST_DECODED = 4096  # Per metarange, decoded one by one.
 _FEW = 16  # Up to this many ranges, decoding one by one is faster than decoding columns.
 
 Ranges = Sequence[RangeInfo]
 """Ranges in key order without overlaps: a RangeList, or a few in a tuple."""
 
 
-@dataclass(frozen=True, eq=False)
 class RangeList(Sequence[RangeInfo]):
     """Ranges in key order, as the records of a metarange. A slice shares the records."""
 
-    block: Block = field(default=EMPTY, repr=False)
+    def __init__(self, block: Block = EMPTY) -> None:
+        self._whole, self._rows = block, range(len(block))
+        self._decoded: dict[int, RangeInfo] = {}
 
     def __len__(self) -> int:
-        return len(self.block)
+        return len(self._rows)
 
     @overload
     def __getitem__(self, index: int) -> RangeInfo: ...
@@ -75,29 +77,51 @@ class RangeList(Sequence[RangeInfo]):
     def __getitem__(self, index: slice) -> RangeList: ...
 
     def __getitem__(self, index: int | slice) -> RangeInfo | RangeList:
-        inside = range(len(self))[index]
+        inside = self._rows[index]
         if isinstance(inside, int):
-            return _range_info(self.block.record(inside))
+            return self._decode(inside)
         if inside.step != 1:
             raise ValueError("ranges must stay consecutive and in key order: slice without a step")
-        return RangeList(self.block.slice(inside.start, max(inside.start, inside.stop)))
+        part = RangeList()
+        part._whole, part._rows, part._decoded = self._whole, inside, self._decoded
+        return part
+
+    def _decode(self, row: int) -> RangeInfo:
+        info = self._decoded.get(row)
+        if info is None:
+            if len(self._decoded) >= _MOST_DECODED:
+                self._decoded.clear()
+            info = self._decoded[row] = _range_info(self._whole.record(row))
+        return info
 
     def __iter__(self) -> Iterator[RangeInfo]:
         if len(self) <= _FEW:
-            yield from (self[at] for at in range(len(self)))
+            yield from map(self._decode, self._rows)
             return
         for start in range(0, len(self), _DECODED_AT_ONCE):
-            stop = min(start + _DECODED_AT_ONCE, len(self))
-            yield from map(_range_info, self.block.slice(start, stop).records())
+            rows = self._rows[start : start + _DECODED_AT_ONCE]
+            yield from map(_range_info, self._whole.slice(rows.start, rows.stop).records())
 
     def __eq__(self, other: object) -> bool:
         # A record's id covers the id and the greatest key of its range.
         if not isinstance(other, RangeList):
             return NotImplemented
-        return np.array_equal(self.block.ids, other.block.ids)
+        return np.array_equal(self.ids, other.ids)
 
     def __hash__(self) -> int:
-        return hash(self.block.ids.tobytes())
+        return hash(self.ids.tobytes())
+
+    def __reduce__(self) -> tuple[type[RangeList], tuple[Block]]:
+        return RangeList, (self.block,)
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the records."""
+        return self._whole.ids[self._rows.start : self._rows.stop]
+
+    @cached_property
+    def block(self) -> Block:
+        return self._whole.slice(self._rows.start, self._rows.stop)
 
     @cached_property
     def max_keys(self) -> list[bytes]:
@@ -134,7 +158,7 @@ def range_list(*parts: Ranges) -> RangeList:
 def record_ids(ranges: Ranges) -> Ids:
     """Return the ids of the ranges' records in a metarange."""
     if isinstance(ranges, RangeList):
-        return ranges.block.ids
+        return ranges.ids
     ids = b"".join(record_id(each.max_key, each.id.encode()) for each in ranges)
     return np.frombuffer(ids, np.uint64).reshape(len(ranges), 4)
 
