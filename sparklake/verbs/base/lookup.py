@@ -150,21 +150,27 @@ class OpenRanges:
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
         """Return the intervals with a key. Often, the metarange is sufficient."""
-        matches: list[Interval] = []
-        inside: dict[RangeInfo, list[Interval]] = {}
         info_at = cache(ranges.__getitem__)
-        for each in intervals:
-            at = position_reaching(ranges, each.start)
-            if at == len(ranges):
-                continue
-            info = info_at(at)
+        reached = ((position_reaching(ranges, each.start), each) for each in intervals)
+        return [
+            each
+            for _, each in self.with_keys(
+                (info_at(at), each) for at, each in reached if at < len(ranges)
+            )
+        ]
+
+    def with_keys(
+        self, places: Iterable[tuple[RangeInfo, Interval]]
+    ) -> Iterator[tuple[RangeInfo, Interval]]:
+        """Yield the places where a range has a key in an interval. They are read together."""
+        inside: dict[RangeInfo, list[Interval]] = {}
+        for info, each in places:
             if info.min_key in each or info.max_key in each:
-                matches.append(each)
-            elif info.min_key < each.start:
+                yield info, each
+            elif info.min_key < each.start < info.max_key:
                 inside.setdefault(info, []).append(each)
-        for opened, within in zip(self._opened(list(inside)), inside.values(), strict=True):
-            matches += opened.holding(within)
-        return matches
+        for opened, (info, within) in zip(self._opened(list(inside)), inside.items(), strict=True):
+            yield from ((info, each) for each in opened.holding(within))
 
     def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of many keys, opened in full while there is memory."""

@@ -73,7 +73,9 @@ def table_unions(
     def meets(interval: Interval) -> bool:
         return all(each.meets(interval) for each in moved)
 
-    unread = (log for each, log in _places_of_logs(*moved) if _has_metadata(context, (each,), log))
+    logs_at = {(each, prefix_interval(log)): log for each, log in _places_of_logs(*moved)}
+    found = context.open_ranges.with_keys(logs_at)
+    unread = (log for each in found if _has_metadata(context, each[:1], log := logs_at[each]))
     logs = sorted({*observed, *unread, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
