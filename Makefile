@@ -117,7 +117,7 @@ bench_options = $(if $(SEED),--seed $(SEED)) $(if $(REPS),--reps $(REPS)) \
 # The oldest supported Spark, in a separate environment.
 test-spark3:
 	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 $(addprefix .venv-spark3/.installed-,jars wheelhouse azurite)
-	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
+	@.venv-spark3/bin/python -m pytest -n $(or $(JOBS),2) $(together) $(report) -m "spark and not exhaustive" $(ARGS)
 
 # The newest Spark that Iceberg has a jar for, in a separate environment.
 test-iceberg:
