@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import ParseException
 
 import sparklake
 from sparklake import Branch, Lake, Repository
@@ -19,6 +20,7 @@ from sparklake.session import quoted
 from sparklake.sql.session import SqlSession
 from sparklake.sql.tokens import split
 from sparklake.verbs.delta import write as delta_writes
+from tests.support.spark import IS_3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,14 +90,24 @@ def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
     )
     sql("ALTER TABLE R.main.tables.orders ADD COLUMNS (note string COMMENT 'R.main.x; y')")
     assert main.is_dirty
-    sql(
+    rows = sql("SELECT * FROM R.main.tables.orders ORDER BY id")
+    assert rows == [(1, 11.0, None), (2, 20.0, None), (9, 90.0, None)]
+    assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
+
+
+def test_a_merge_evolves_the_schema(sql: Run, main: Branch) -> None:
+    merge = (
         "MERGE WITH SCHEMA EVOLUTION INTO R.main.tables.orders "
-        "USING (SELECT 9L AS id, 91.0D AS price, 'x' AS note, 1 AS more) new ON orders.id = new.id "
+        "USING (SELECT 2L AS id, 21.0D AS price, 1 AS more) new ON orders.id = new.id "
         "WHEN MATCHED THEN UPDATE SET *"
     )
-    rows = sql("SELECT * FROM R.main.tables.orders ORDER BY id")
-    assert rows == [(1, 11.0, None, None), (2, 20.0, None, None), (9, 91.0, "x", 1)]
-    assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
+    if IS_3:
+        with pytest.raises(ParseException):
+            sql(merge)
+        assert not main.is_dirty
+        return
+    sql(merge)
+    assert sql("SELECT * FROM R.main.tables.orders ORDER BY id") == [(1, 10.0, None), (2, 21.0, 1)]
 
 
 def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
