@@ -199,6 +199,13 @@ class SqlSession:
         )
         row = self._query(f"SELECT {', '.join(values)}", None).head()
         assert row is not None
+        for (name, value), text in zip(static.items(), row, strict=True):
+            if text is None and value != "NULL":
+                raise InvalidInputError(f"{value} is no value of the column {name!r}")
+        # A table may have month=01, which Spark reads as 1.
+        typed = partition_folder((name, value.strip("'")) for name, value in static.items())
+        if open_table(branch._context, branch.name, f"{table.folder}{typed}").has_objects:
+            return typed
         return partition_folder(zip(static, row, strict=True))
 
     def _create(

@@ -20,7 +20,7 @@ from sparklake.graveler.kernel_choice import is_compiled
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
-from sparklake.graveler.sstable.range_files import read_each, read_packed
+from sparklake.graveler.sstable.range_files import read_each, read_packed, read_together
 from sparklake.graveler.sstable.reader import DataBlocks
 
 OPEN_BYTES = 512 * 1024 * 1024
@@ -162,15 +162,16 @@ class OpenRanges:
     def with_keys(
         self, places: Iterable[tuple[RangeInfo, Interval]]
     ) -> Iterator[tuple[RangeInfo, Interval]]:
-        """Yield the places where a range has a key in an interval. They are read together."""
+        """Yield the places where a range has a key in an interval. Some are read at a time."""
         inside: dict[RangeInfo, list[Interval]] = {}
         for info, each in places:
             if info.min_key in each or info.max_key in each:
                 yield info, each
             elif info.min_key < each.start < info.max_key:
                 inside.setdefault(info, []).append(each)
-        for opened, (info, within) in zip(self._opened(list(inside)), inside.items(), strict=True):
-            yield from ((info, each) for each in opened.holding(within))
+        for group in read_together(inside):
+            for info, opened in zip(group, self._opened(group), strict=True):
+                yield from ((info, each) for each in opened.holding(inside[info]))
 
     def for_many_keys(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
         """Return ranges for the lookup of many keys, opened in full while there is memory."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
-from pyspark.errors import ParseException
+from pyspark.errors import NumberFormatException, ParseException
 
 import sparklake
 from sparklake import Branch, Lake, Repository
@@ -166,6 +166,16 @@ def test_partitions_get_what_sparks_own_tables_get(
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
         spark.sql(f"DROP TABLE {own}")
+
+
+def test_a_partition_is_found_as_it_is_spelled(sql: Run, main: Branch, spark: SparkSession) -> None:
+    main.write(spark.sql("SELECT 1 AS id, '01' AS month"), "tables/m", partition_by=["month"])
+    sql("INSERT OVERWRITE R.main.tables.m PARTITION (month = '01') SELECT 2")
+    sql("INSERT OVERWRITE R.main.tables.m PARTITION (month = 2) SELECT 3")
+    assert sql("SELECT * FROM R.main.tables.m ORDER BY id") == [(2, 1), (3, 2)]
+    # Which of both errors it is depends on spark.sql.ansi.enabled.
+    with pytest.raises((InvalidInputError, NumberFormatException)):
+        sql("INSERT INTO R.main.tables.m PARTITION (month = 'May') SELECT 4")
 
 
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
