@@ -178,9 +178,10 @@ class SqlSession:
         # With values for all columns, Spark replaces a partition in each mode, also by no rows.
         is_static = bool(static) and len(static) == len(columns)
         options: dict[str, Any] = {"partitionOverwriteMode": "static"} if is_static else {}
+        inserted = inserted_rows(branch._context, table, rows, names, static)
         write = branch.write(
-            inserted_rows(branch._context, table, rows, names, static),
-            f"{table.folder}{self._folder(branch, table, static)}".rstrip("/"),
+            inserted.drop(*static),
+            f"{table.folder}{self._folder(branch, table, static, inserted)}".rstrip("/"),
             format=PARQUET,
             mode="overwrite" if statement.overwrites else "append",
             partition_by=columns[len(static) :],
@@ -188,25 +189,33 @@ class SqlSession:
         )
         return staged_rows(table.path, write.files, write.size)
 
-    def _folder(self, branch: Branch, table: TableVersion, static: Mapping[str, str]) -> str:
+    def _folder(
+        self, branch: Branch, table: TableVersion, static: Mapping[str, str], inserted: DataFrame
+    ) -> str:
         """Return the folder in a table of a partition with the values of SQL."""
         if not static:
             return ""
-        schema = read_table(branch._context, table, None, {}).schema
+        types = {name: inserted.schema[name].dataType.simpleString() for name in static}
         values = (
-            f"CAST(CAST({value} AS {schema[name].dataType.simpleString()}) AS STRING)"
-            for name, value in static.items()
+            f"CAST(CAST({value} AS {types[name]}) AS STRING)" for name, value in static.items()
         )
         row = self._query(f"SELECT {', '.join(values)}", None).head()
         assert row is not None
-        for (name, value), text in zip(static.items(), row, strict=True):
-            if text is None and value != "NULL":
+        texts = dict(zip(static, row, strict=True))
+        spelled = dict(texts)
+        for name, value in static.items():
+            if texts[name] is None and value != "NULL":
                 raise InvalidInputError(f"{value} is no value of the column {name!r}")
-        # A table may have month=01, which Spark reads as 1.
-        typed = partition_folder((name, value.strip("'")) for name, value in static.items())
-        if open_table(branch._context, branch.name, f"{table.folder}{typed}").has_objects:
-            return typed
-        return partition_folder(zip(static, row, strict=True))
+            # A table may have month=01, which Spark reads as 1.
+            if value.startswith("'") and types[name] != "string":
+                spelled[name] = value[1:-1]
+        folder = partition_folder(spelled.items())
+        if (
+            spelled == texts
+            or open_table(branch._context, branch.name, f"{table.folder}{folder}").has_objects
+        ):
+            return folder
+        return partition_folder(texts.items())
 
     def _create(
         self, statement: Statement, branch: Branch, path: str, args: Arguments

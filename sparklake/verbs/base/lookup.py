@@ -152,17 +152,13 @@ class OpenRanges:
         """Return the intervals with a key. Often, the metarange is sufficient."""
         info_at = cache(ranges.__getitem__)
         reached = ((position_reaching(ranges, each.start), each) for each in intervals)
-        return [
-            each
-            for _, each in self.with_keys(
-                (info_at(at), each) for at, each in reached if at < len(ranges)
-            )
-        ]
+        places = ((info_at(at), each) for at, each in reached if at < len(ranges))
+        return [each for _, each in self.with_keys(places)]
 
     def with_keys(
         self, places: Iterable[tuple[RangeInfo, Interval]]
     ) -> Iterator[tuple[RangeInfo, Interval]]:
-        """Yield the places where a range has a key in an interval. Some are read at a time."""
+        """Yield the places where a range has a key in an interval. Ranges are read in groups."""
         inside: dict[RangeInfo, list[Interval]] = {}
         for info, each in places:
             if info.min_key in each or info.max_key in each:

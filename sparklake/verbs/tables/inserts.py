@@ -24,7 +24,7 @@ def inserted_rows(
     """Return rows with the columns and types of a table, as Spark's INSERT converts them.
 
     `columns` are the target's columns, one for each of the rows' columns; None is all of them.
-    The remaining columns are null. The rows have no columns of `without`, which are the table's.
+    The remaining columns are null, as are the table's columns of `without`, which rows cannot have.
     """
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.parquet_views import nullable
@@ -39,7 +39,7 @@ def inserted_rows(
             f"{table.path!r}, {', '.join(inserted)}: select as many, or list their names "
             "as in INSERT INTO t (a, b)"
         )
-    return rows.toDF(*names).to(schema).drop(*without)
+    return rows.toDF(*names).to(schema)
 
 
 def static_columns(

@@ -173,6 +173,9 @@ def test_a_partition_is_found_as_it_is_spelled(sql: Run, main: Branch, spark: Sp
     sql("INSERT OVERWRITE R.main.tables.m PARTITION (month = '01') SELECT 2")
     sql("INSERT OVERWRITE R.main.tables.m PARTITION (month = 2) SELECT 3")
     assert sql("SELECT * FROM R.main.tables.m ORDER BY id") == [(2, 1), (3, 2)]
+    main.write(spark.sql("SELECT 1 AS id, 'NULL' AS c"), "tables/n", partition_by=["c"])
+    sql("INSERT OVERWRITE R.main.tables.n PARTITION (c = NULL) SELECT 2")
+    assert sql("SELECT * FROM R.main.tables.n ORDER BY id") == [(1, "NULL"), (2, None)]
     # Which of both errors it is depends on spark.sql.ansi.enabled.
     with pytest.raises((InvalidInputError, NumberFormatException)):
         sql("INSERT INTO R.main.tables.m PARTITION (month = 'May') SELECT 4")
