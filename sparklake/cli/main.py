@@ -91,7 +91,3 @@ def _grammar() -> Any:
     built = get_command(app)
     lighten(built)
     return built
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -34,7 +34,7 @@ class Command:
         self._errors = errors
         with errors.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sparklake.cli.main", *words],
+                [sys.executable, "-m", "sparklake.cli", *words],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
