@@ -1,8 +1,13 @@
-"""Enumerated values of settings files."""
+"""Enumerated values of settings files and arguments."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
+
+from sparklake.errors import InvalidInputError
+
+E = TypeVar("E", bound=Enum)
 
 
 class Engine(str, Enum):
@@ -23,3 +28,12 @@ class BucketWrites(str, Enum):
     AUTO = "auto"
     HADOOP = "hadoop"
     UPLOAD = "upload"
+
+
+def parse_choice(kind: type[E], value: object, failure: str, separator: str = ", ") -> E:
+    """Return a member of an enumeration. The error is `failure`, followed by all values."""
+    try:
+        return kind(value)
+    except ValueError as error:
+        values = separator.join(each.value for each in kind)
+        raise InvalidInputError(f"{failure} {values}") from error

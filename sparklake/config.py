@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.choices import BucketWrites as BucketWrites
 from sparklake.choices import Engine as Engine
+from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -280,10 +281,9 @@ def _workers() -> int | None:
 
 def _bucket_writes() -> BucketWrites | None:
     text = os.environ.get("SPARKLAKE_BUCKET_WRITES")
-    if text and text not in {each.value for each in BucketWrites}:
-        names = ", ".join(each.value for each in BucketWrites)
-        raise InvalidInputError(f"SPARKLAKE_BUCKET_WRITES is {text!r}: choose one of {names}")
-    return BucketWrites(text) if text else None
+    if not text:
+        return None
+    return parse_choice(BucketWrites, text, f"SPARKLAKE_BUCKET_WRITES is {text!r}: choose one of")
 
 
 def _hooks(from_file: FileSettings) -> HookSettings:

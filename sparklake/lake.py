@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
+from sparklake.choices import parse_choice
 from sparklake.config import (
     DEFAULT_ONCE,
     NO_CACHE,
@@ -421,11 +422,7 @@ def parse_engine(engine: Engine | str | None) -> Engine | None:
     """Parse the name of an engine. Raises InvalidInputError."""
     if engine is None:
         return None
-    try:
-        return Engine(engine)
-    except ValueError as error:
-        names = ", ".join(each.value for each in Engine)
-        raise InvalidInputError(f"{engine!r} is not an engine: choose one of {names}") from error
+    return parse_choice(Engine, engine, f"{engine!r} is not an engine: choose one of")
 
 
 def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:

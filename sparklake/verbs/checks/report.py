@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from sparklake._html import html_table
-from sparklake.errors import InvalidInputError
+from sparklake.choices import parse_choice
 from sparklake.rows.findings import (
     FINDING_SCHEMA,
     KIND_FACTS,
@@ -39,11 +39,7 @@ class CheckLevel(str, Enum):
 
 
 def parse_level(text: CheckLevel | str) -> CheckLevel:
-    try:
-        return CheckLevel(text)
-    except ValueError as error:
-        choices = ", ".join(each.value for each in CheckLevel)
-        raise InvalidInputError(f"{text!r} is not a level: choose one of {choices}") from error
+    return parse_choice(CheckLevel, text, f"{text!r} is not a level: choose one of")
 
 
 @dataclass(frozen=True, slots=True)

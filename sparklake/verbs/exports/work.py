@@ -8,8 +8,9 @@ from functools import partial
 
 import msgspec
 
+from sparklake.choices import parse_choice
 from sparklake.engine.base import Amount, range_count
-from sparklake.errors import InvalidInputError, LostResultError, UnsupportedNamesError
+from sparklake.errors import LostResultError, UnsupportedNamesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.keys import key_prefix, prefix_interval
@@ -56,13 +57,8 @@ class ExportOptions:
     @property
     def form(self) -> ManifestFormat:
         """The checked format of the manifest."""
-        try:
-            return ManifestFormat(self.format)
-        except ValueError as error:
-            formats = ", ".join(each.value for each in ManifestFormat)
-            raise InvalidInputError(
-                f"{self.format!r} is not a manifest format: choose {formats}"
-            ) from error
+        failure = f"{self.format!r} is not a manifest format: choose"
+        return parse_choice(ManifestFormat, self.format, failure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from sparklake.choices import parse_choice
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.engine.sort import sliced
@@ -224,13 +225,8 @@ def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettin
 
 
 def _checked(kind: type[E], text: str, name: str) -> E:
-    try:
-        return kind(text)
-    except ValueError as error:
-        words = " or ".join(each.value for each in kind)
-        raise InvalidInputError(
-            f"{text!r} is not a valid {name} of an import: choose {words}"
-        ) from error
+    failure = f"{text!r} is not a valid {name} of an import: choose"
+    return parse_choice(kind, text, failure, " or ")
 
 
 def _checked_place(context: Context, errors_to: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError, NotFoundError
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.retention import BranchRetention, Retention
@@ -49,7 +50,9 @@ class LiveSettings:
         A rule of the same pattern is replaced. On return, no blocked action is running. Raises
         InvalidInputError.
         """
-        actions = frozenset(map(_action, block))
+        actions = frozenset(
+            parse_choice(Action, each, f"{each!r} cannot be blocked: choose from") for each in block
+        )
         rules = {each: ProtectionRule(each, actions) for each in _named(patterns, "pattern")}
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -125,14 +128,6 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
         raise InvalidInputError("a label needs a name")
     check_texts([*metadata.keys(), *metadata.values()], "a repository's labels")
     return dict(metadata)
-
-
-def _action(name: Action | str) -> Action:
-    try:
-        return Action(name)
-    except ValueError as error:
-        choices = ", ".join(each.value for each in Action)
-        raise InvalidInputError(f"{name!r} cannot be blocked: choose from {choices}") from error
 
 
 def _named(names: Iterable[str], noun: str) -> set[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.session import job_description
@@ -155,11 +156,7 @@ def diff_table(
 def _format(name: str) -> ComparedFormat:
     if name.lower() != ComparedFormat.ICEBERG.value:
         check_supported(name)
-    try:
-        return ComparedFormat(name)
-    except ValueError as error:
-        formats = ", ".join(each.value for each in ComparedFormat)
-        raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {formats}") from error
+    return parse_choice(ComparedFormat, name, f"rows of {name!r} cannot be compared: choose")
 
 
 def _detect_format(compared: FolderPair) -> ComparedFormat:

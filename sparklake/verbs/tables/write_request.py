@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError
 from sparklake.verbs.base.once import ResultCodec
 from sparklake.verbs.tables.other_formats import ICEBERG, check_supported
@@ -117,11 +118,8 @@ def write_request(
 
 def _mode(mode: str) -> WriteMode:
     name = mode.lower()
-    try:
-        return WriteMode({"error": "errorifexists", "default": "errorifexists"}.get(name, name))
-    except ValueError as error:
-        modes = ", ".join(each.value for each in WriteMode)
-        raise InvalidInputError(f"{mode!r} is not a write mode: choose one of {modes}") from error
+    name = {"error": "errorifexists", "default": "errorifexists"}.get(name, name)
+    return parse_choice(WriteMode, name, f"{mode!r} is not a write mode: choose one of")
 
 
 def _is_dynamic(
