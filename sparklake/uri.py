@@ -139,11 +139,6 @@ def prefix_uri(text: str) -> KeyUri:
     return KeyUri(uri.repository, uri.ref, uri.key or "")
 
 
-def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Return the source and dest of a transfer. An empty key is the whole ref."""
-    return folder_uri(source), folder_uri(dest)
-
-
 def same_branch(first: KeyUri, second: KeyUri) -> str:
     """Return the common branch of two keys."""
     if (first.repository, first.ref) != (second.repository, second.ref):

@@ -41,7 +41,6 @@ def check(
     Changes nothing. Exit codes: 0 healthy, 9 warnings only, 10 lost or damaged data.
     """
     young = duration(grace)
-    assert young is not None
     level = one_level({"refs": refs, "trees": trees, "objects": objects, "content": content})
     repository = invocation.repository(repository_uri(uri))
     with invocation.out.working("checking"):

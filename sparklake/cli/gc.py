@@ -107,7 +107,6 @@ def run(
     unreferenced ranges and metaranges are deleted, too.
     """
     spared = duration(grace)
-    assert spared is not None
     repository = invocation.repository(repository_uri(uri))
     if not (dry_run or yes):
         invocation.out.confirm(

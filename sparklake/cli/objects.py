@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +35,6 @@ from sparklake.uri import (
     ref_uri,
     same_branch,
     same_repository,
-    transfer_uris,
 )
 
 if TYPE_CHECKING:
@@ -236,7 +234,7 @@ def url(
     expires: Annotated[str, option("Let the URL expire, at most 7d.", metavar="DURATION")] = "1h",
 ) -> None:
     """Print a presigned URL, with which anyone may read an object."""
-    target, lifetime = object_uri(uri), duration(expires) or timedelta()
+    target, lifetime = object_uri(uri), duration(expires)
     repository = invocation.repository(target.repository)
     with _folder_described(repository, target, "ls"):
         signed = repository.url(target.ref, target.key, lifetime)
@@ -258,7 +256,7 @@ def mv(
     once: options.OnceOption = None,
 ) -> None:
     """Move an object or a folder KEY/ (staged, copies no bytes)."""
-    old, new = transfer_uris(source, dest)
+    old, new = folder_uri(source), folder_uri(dest)
     repository = invocation.repository(old.repository)
     branch = repository.branch(same_branch(old, new))
     working = invocation.out.working(f"moving {one_line(str(old))}")
@@ -283,7 +281,7 @@ def cp(
 
     The source can be at any ref.
     """
-    old, new = transfer_uris(source, dest)
+    old, new = folder_uri(source), folder_uri(dest)
     repository = invocation.repository(same_repository(old, new))
     branch = repository.branch(new.ref)
     working = invocation.out.working(f"copying {one_line(str(old))}")

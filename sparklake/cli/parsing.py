@@ -103,9 +103,7 @@ def moment(text: str | None) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
-def duration(text: str | None) -> timedelta | None:
-    if text is None:
-        return None
+def duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     try:
         if match is not None:

@@ -53,7 +53,7 @@ def create(
         branch.ref,
         start.ref if start else None,
         hidden=hidden,
-        expires=duration(expires),
+        expires=None if expires is None else duration(expires),
         exist_ok=exist_ok,
         once=invocation.once(once),
     )
@@ -90,7 +90,8 @@ def set_branch(
     never: Annotated[bool, flag("Never expire the branch.")] = False,
 ) -> None:
     """Set when a branch expires and `branch prune` may delete it."""
-    branch, lifetime = ref_uri(uri), duration(expires)
+    branch = ref_uri(uri)
+    lifetime = None if expires is None else duration(expires)
     if never is (lifetime is not None):
         raise InvalidInputError("choose either --expires, such as 7d, or --never")
     opened = invocation.repository(branch.repository).branch(branch.ref)
