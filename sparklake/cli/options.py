@@ -25,6 +25,10 @@ def option(text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, **settings)
 
 
+def _global(text: str, *names: str, **settings: Any) -> Any:
+    return option(text, *names, rich_help_panel=_PANEL, **settings)
+
+
 def flag(text: str, *names: str) -> Any:
     """Declare a flag with its help. `command` names it after the parameter."""
     return typer.Option(*names, help=text)
@@ -55,41 +59,25 @@ class Options:
     no_pager: bool = False
 
 
-OutputOption = Annotated[
-    Format | None, option("Print results in this format.", rich_help_panel=_PANEL)
-]
+OutputOption = Annotated[Format | None, _global("Print results in this format.")]
 EngineOption = Annotated[
-    Engine | None,
-    option(
-        "Run plans on this engine. local is this machine; auto chooses by size.",
-        rich_help_panel=_PANEL,
-    ),
+    Engine | None, _global("Run plans on this engine. local is this machine; auto chooses by size.")
 ]
 HomeOption = Annotated[
     Path | None,
-    option(
-        "Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.",
-        metavar="DIR",
-        rich_help_panel=_PANEL,
+    _global(
+        "Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.", metavar="DIR"
     ),
 ]
 DsnOption = Annotated[
     str | None,
-    option(
-        "Use this Postgres, not the embedded one. Default: SPARKLAKE_DSN.",
-        metavar="DSN",
-        rich_help_panel=_PANEL,
-    ),
+    _global("Use this Postgres, not the embedded one. Default: SPARKLAKE_DSN.", metavar="DSN"),
 ]
 ResultFileOption = Annotated[
-    Path | None,
-    option("Also write the result to this file, as JSON.", metavar="FILE", rich_help_panel=_PANEL),
+    Path | None, _global("Also write the result to this file, as JSON.", metavar="FILE")
 ]
 NoPagerOption = Annotated[
-    bool | None,
-    option(
-        "Do not show text in a pager (PAGER) on a terminal.", "--no-pager", rich_help_panel=_PANEL
-    ),
+    bool | None, _global("Do not show text in a pager (PAGER) on a terminal.", "--no-pager")
 ]
 
 
