@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated
 
+from sparklake.choices import ImportMode
 from sparklake.cli import options
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.invocation import Invocation, command
@@ -15,13 +15,6 @@ from sparklake.cli.text import one_line
 from sparklake.documents import import_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri
-
-
-class Mode(str, Enum):
-    """The effect of an import on the branch's objects under the prefix."""
-
-    REPLACE = "replace"
-    ADD = "add"
 
 
 @command
@@ -47,8 +40,8 @@ def import_objects(
     ] = None,
     rows_format: RowsFormatOption = "parquet",
     mode: Annotated[
-        Mode, option("Replace the branch's objects under PREFIX, or add to them.")
-    ] = Mode.REPLACE,
+        ImportMode, option("Replace the branch's objects under PREFIX, or add to them.")
+    ] = ImportMode.REPLACE,
     skip_errors: Annotated[bool, flag("Skip rows that cannot be imported.")] = False,
     errors_to: Annotated[
         str | None, option("Write rows that cannot be imported here, as Parquet.", metavar="URI")

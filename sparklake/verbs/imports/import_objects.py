@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sparklake.choices import parse_choice
+from sparklake.choices import ImportMode, parse_choice
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
 from sparklake.engine.sort import sliced
@@ -64,13 +64,6 @@ _ERRORS_OF_A_TASK = 100
 _STORED_ERRORS = 100
 _SHOWN = 5
 _SHOWN_LETTERS = 80
-
-
-class ImportMode(str, Enum):
-    """How an import treats existing objects under its prefix."""
-
-    REPLACE = "replace"
-    ADD = "add"
 
 
 class OnError(str, Enum):
