@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,7 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str
     """Print the first conflicts as a table. `rest` describes how to list the others."""
     rows = conflicts[:_SHOWN_CONFLICTS]
     lines = (line for row in rows for line in _lines(conflict_document(row)))
-    columns = {name: _column(at) for at, name in enumerate(_COLUMNS)}
-    out.table([{"cells": cells} for cells in lines], columns)
+    _print_table(out, _COLUMNS, lines)
     for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
         out.note(one_line(reason))
     if count > len(rows):
@@ -58,11 +58,11 @@ def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> list[
     first: list[Document] = [each.asDict() for each in rows.take(_DOCUMENT_ROWS)]
     if out.is_json:
         return first
-    cells = [
-        {"cells": ["-" if each[name] is None else one_line(each[name]) for name in _ROW_COLUMNS]}
+    cells = (
+        ["-" if each[name] is None else one_line(each[name]) for name in _ROW_COLUMNS]
         for each in first[:_SHOWN_ROWS]
-    ]
-    out.table(cells, {name: _column(at) for at, name in enumerate(_ROW_COLUMNS)})
+    )
+    _print_table(out, _ROW_COLUMNS, cells)
     if len(first) > _SHOWN_ROWS and file is None:
         out.note("... and more; --conflict-rows FILE writes all of them")
     return first
@@ -95,5 +95,6 @@ def _commit_cells(document: Document, side: str) -> Sequence[str]:
     return [one_line(commit["committer"]), short(commit["id"])]
 
 
-def _column(at: int) -> Any:
-    return lambda row: row["cells"][at]
+def _print_table(out: Output, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    rows = [dict(zip(columns, line, strict=True)) for line in lines]
+    out.table(rows, {name: itemgetter(name) for name in columns})
