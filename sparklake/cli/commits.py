@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +18,7 @@ from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import ToOption, save_differences
-from sparklake.cli.text import number, one_line, size
+from sparklake.cli.text import SIGNS, number, one_line, size, total
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from sparklake.verbs.diffs.differences import Differences, DiffTree
 
 MOST_LINES = 100
-_COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
 def counts_line(each: Document) -> str:
-    counts = [f"{sign}{each[kind]:,}" for kind, sign in _COUNT_SIGNS.items() if each[kind]]
+    counts = [f"{sign}{each[kind]:,}" for kind, (sign, _) in SIGNS.items() if each[kind]]
     bytes_moved = [
         f"{sign}{size(each[name])}"
         for name, sign in (("bytes_added", "+"), ("bytes_removed", "-"))
@@ -55,12 +54,6 @@ def tree_lines(tree: DiffTree, before: str = "") -> Iterator[str]:
         yield f"{before}`-- ... and {more:,} more"
 
 
-_SIGNS = {
-    "added": ("+", "green"),
-    "removed": ("-", "red"),
-    "changed": ("~", "yellow"),
-    "conflict": ("!", "magenta"),
-}
 _LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -186,7 +179,7 @@ def diff(
 def _save(out: Output, diffs: Differences[Any], to: str) -> None:
     with out.working("comparing"):
         counts = save_differences(diffs, to)
-    out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")
+    out.one(counts, f"{total(counts)}; the rows are in {one_line(to)}")
 
 
 def _content_lines(out: Output, document: Document) -> Iterator[str]:
@@ -201,22 +194,16 @@ def _print_rows(out: Output, documents: Iterable[Document]) -> None:
 
     def line(each: Document) -> str:
         counts[each["type"]] += 1
-        sign, colour = _SIGNS[each["type"]]
+        sign, colour = SIGNS[each["type"]]
         text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {one_line(each['path'])}"
         sides = side_lines(each) if each["type"] == "conflict" else ()
         return "\n".join([out.coloured(text, colour), *sides, *_content_lines(out, each)])
 
     with out.working("comparing"):
         out.many(documents, line)
-    out.note(_total(counts))
+    out.note(total(counts))
     if counts.total() > MOST_LINES and sys.stderr.isatty():
         out.note("--by-folder, --tree and --summary show less")
-
-
-def _total(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind]) or (
-        "no difference"
-    )
 
 
 def _print_shape(out: Output, diffs: Differences[Any], shape: DiffShape, depth: int | None) -> None:

@@ -10,7 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment
-from sparklake.cli.text import date, field_lines, number, one_line, short
+from sparklake.cli.text import change_counts, date, field_lines, number, one_line, short
 from sparklake.documents import (
     Document,
     blame_document,
@@ -25,7 +25,6 @@ from sparklake.uri import prefix_uri, ref_uri, same_repository
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
-    from sparklake.verbs.history.show import CommitSummary
 
 RefArgument = Annotated[str, argument("lakefs://REPO/REF")]
 
@@ -104,12 +103,6 @@ def log(
         invocation.out.write(f"{line}\n")
 
 
-def _changes(summary: CommitSummary) -> str:
-    if summary.added is None:
-        return "unknown: a garbage collection has deleted a tree"
-    return f"{summary.added:,} added, {summary.removed:,} removed, {summary.changed:,} changed"
-
-
 @command
 def show(invocation: Invocation, uri: RefArgument) -> None:
     """Show a commit and the number of its changes.
@@ -120,7 +113,10 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
     invocation.page()
     with invocation.out.working("comparing"):
         summary = invocation.repository(target.repository).show(target.ref)
-    commit = summary.commit
+    commit, document = summary.commit, summary_document(summary)
+    changes = "unknown: a garbage collection has deleted a tree"
+    if summary.added is not None:
+        changes = change_counts(document["changes"])
     lines = {
         "commit": invocation.out.coloured(commit.id, "yellow"),
         "parents": ", ".join(map(short, commit.parents)) or "none",
@@ -129,10 +125,10 @@ def show(invocation: Invocation, uri: RefArgument) -> None:
         "tree": commit.meta_range_id or "empty",
         **({"expired": "its objects may be gone"} if summary.has_expired else {}),
         **{f"meta {one_line(name)}": one_line(value) for name, value in commit.metadata.items()},
-        "changes": _changes(summary),
+        "changes": changes,
         "message": "\n".join(map(one_line, commit.message.strip().splitlines())),
     }
-    invocation.out.one(summary_document(summary), field_lines(lines))
+    invocation.out.one(document, field_lines(lines))
 
 
 @command
@@ -155,16 +151,16 @@ def status(
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working("comparing"):
         report = branch.status(other.ref if other else None)
-    staged = f"{report.added:,} added, {report.removed:,} removed, {report.changed:,} changed"
-    has_staged = report.added or report.removed or report.changed
+    document = status_document(target.ref, report)
+    staged = document["staged"]
     lines = [
         f"{invocation.out.coloured(str(target), 'green')} is at "
         f"{invocation.out.coloured(short(report.head.id), 'yellow')} {subject(report.head)}",
-        f"staged: {staged if has_staged else 'nothing'}",
+        f"staged: {change_counts(staged) if any(staged.values()) else 'nothing'}",
         f"{number(report.ahead, 'commit')} ahead of {one_line(report.against)}, "
         f"{report.behind:,} behind",
     ]
-    invocation.out.one(status_document(target.ref, report), "\n".join(lines))
+    invocation.out.one(document, "\n".join(lines))
 
 
 @command

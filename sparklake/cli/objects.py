@@ -15,7 +15,7 @@ from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import STDIN, duration, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
-from sparklake.cli.text import date, field_lines, number, one_line, size
+from sparklake.cli.text import change_counts, date, field_lines, number, one_line, size
 from sparklake.config import disk_root
 from sparklake.documents import (
     Document,
@@ -315,8 +315,6 @@ def restore(
     branch = invocation.repository(same_repository(target, origin)).branch(target.ref)
     with invocation.out.working("restoring"):
         result = invocation.run(branch.restore, origin.ref, path, invocation.once(once))
-    text = (
-        f"staged {one_line(first_paths(path))} from {one_line(origin.ref)}: "
-        f"{result.added:,} added, {result.removed:,} removed, {result.changed:,} changed"
-    )
-    invocation.out.one(restored_document(result), text)
+    document = restored_document(result)
+    origin_text = f"{one_line(first_paths(path))} from {one_line(origin.ref)}"
+    invocation.out.one(document, f"staged {origin_text}: {change_counts(document['staged'])}")

@@ -13,11 +13,9 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
-from sparklake.cli.text import date, number, one_line, size
+from sparklake.cli.text import SIGNS, change_counts, date, number, one_line, size, total
 from sparklake.documents import Document, table_diff_document, write_document
 from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
-
-_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
 @command
@@ -65,26 +63,24 @@ def diff_table(
 
     def line(row: Document) -> str:
         counts[row["change"]] += 1
-        sign, colour = _SIGNS[row["change"]]
+        sign, colour = SIGNS[row["change"]]
         return invocation.out.coloured(f"{sign} {row['change']:<8}  {_row_text(row, key)}", colour)
 
     invocation.out.many(rows[:limit], line)
-    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
     more = "; there are more: raise --limit, or count all rows with --summary" * (len(rows) > limit)
-    invocation.out.note((total or "no difference") + more)
+    invocation.out.note(total(counts) + more)
     for each in diffs.schema_changes:
         invocation.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
 
 
 def _summary_text(report: Document) -> str:
-    counts = ", ".join(f"{report[kind]:,} {kind}" for kind in _SIGNS)
     columns = [
         one_line(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
         for each in report["schema_changes"]
     ]
     files = sum(report["files"].values())
     read = f"read {number(files, 'differing file')} ({size(report['bytes'])})"
-    return "\n".join([counts, *columns, read])
+    return "\n".join([change_counts(report), *columns, read])
 
 
 def _row_text(row: Document, key: list[str]) -> str:

@@ -12,6 +12,14 @@ from sparklake.visible import COMMIT_DIGITS, visible_line
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
+SIGNS = {
+    "added": ("+", "green"),
+    "removed": ("-", "red"),
+    "changed": ("~", "yellow"),
+    "conflict": ("!", "magenta"),
+}
+"""The sign and the colour of each kind of differences."""
+
 _NAME_COLUMNS = 14
 _PIPE_COLUMNS = 1 << 20
 """The table width if stdout is not a terminal: nothing is wrapped."""
@@ -33,6 +41,17 @@ def size(count: int) -> str:
 
 def number(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def total(counts: Mapping[str, int]) -> str:
+    """Return the numbers of differences by kind, without zeros."""
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in SIGNS if counts[kind]) or (
+        "no difference"
+    )
+
+
+def change_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in ("added", "removed", "changed"))
 
 
 def field_lines(fields: Mapping[str, str]) -> str:
