@@ -66,9 +66,7 @@ def publish(
     """
     commit = signed_commit(parents, meta_range_id, signature)
     once = context.recorded(result(commit))
-    _publish(
-        context, state, verb, commits=[commit], applied_layers=applied_layers, cut=cut, once=once
-    )
+    publish_all(context, state, verb, [commit], once=once, applied_layers=applied_layers, cut=cut)
     return commit
 
 
@@ -86,26 +84,21 @@ def signed_commit(
     )
 
 
-def publish_all(context: Context, state: BranchState, verb: str, commits: Sequence[Commit]) -> None:
-    """Move a branch from the expected head over new commits, atomically.
-
-    The commits are the result of the verb, and the fence is that of its start. Raises
-    RaceLostError, CollectionStartedError, and HookFailedError for a move rejected by a hook.
-    """
-    _publish(
-        context, state, verb, commits, applied_layers=(), cut=None, once=context.recorded(commits)
-    )
-
-
-def _publish(
+def publish_all(
     context: Context,
     state: BranchState,
     verb: str,
     commits: Sequence[Commit],
-    applied_layers: Sequence[int],
-    cut: LayerCut | None,
     once: OnceRecord | None,
+    *,
+    applied_layers: Sequence[int] = (),
+    cut: LayerCut | None = None,
 ) -> None:
+    """Move a branch from the expected head over new commits, atomically.
+
+    The fence is that of the verb's start. Raises RaceLostError, CollectionStartedError, and
+    HookFailedError for a move rejected by a hook.
+    """
     move = BranchMove(
         branch=state.name,
         expected=state.commit_id,

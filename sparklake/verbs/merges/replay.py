@@ -180,7 +180,8 @@ def _replay(
             if commit is not None:
                 commits.append(commit)
         if len(commits) > 1:
-            publish_all(context, replace(state, fence=fence), verb, commits[1:])
+            once = context.recorded(commits[1:])
+            publish_all(context, replace(state, fence=fence), verb, commits[1:], once)
         return commits[1:]
 
     return with_branch_queue(context, branch, attempt)
