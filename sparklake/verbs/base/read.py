@@ -21,7 +21,7 @@ from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import purge_receipt_folder
-from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, diff_rows
+from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
 from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.diffs import diff_body
 from sparklake.udfs.objects import list_body
@@ -72,6 +72,7 @@ def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
 OBJECTS: RowShape[ObjectInfo] = RowShape(
     OBJECT_SCHEMA, OBJECT_DDL, object_rows, hidden=frozenset({"address"})
 )
+DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
@@ -104,8 +105,7 @@ def have_equal_records(context: Context, one: MetaRangeId, other: MetaRangeId, w
         return False
     plan = plan_diff(left.ranges, right.ranges)
     job, body = context.job("diff", what, TWO_WAY), partial(diff_body, context.workspace)
-    shape = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
-    parts = (Rows(Plan(pieces), shape, job, body) for pieces in (plan.pieces[:1], plan.pieces[1:]))
+    parts = (Rows(Plan(pieces), DIFFS, job, body) for pieces in (plan.pieces[:1], plan.pieces[1:]))
     return not any(batch.num_rows for part in parts for batch in part.batches())
 
 

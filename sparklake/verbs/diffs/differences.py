@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,21 +17,12 @@ from sparklake.graveler.planning.layers import plan_view
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
-from sparklake.rows.diffs import (
-    COUNTS,
-    DIFF_DDL,
-    DIFF_SCHEMA,
-    FOLDER_DDL,
-    FOLDER_SCHEMA,
-    DiffRow,
-    FolderDiff,
-    diff_rows,
-    folder_rows,
-)
+from sparklake.rows.diffs import COUNTS, FOLDER_DDL, FOLDER_SCHEMA, DiffRow, FolderDiff, folder_rows
 from sparklake.udfs.diffs import Encode, FolderBatch, diff_body, staged_diff_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import merge_base
+from sparklake.verbs.base.read import DIFFS
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, listed_commit, read_consistently
 from sparklake.verbs.base.staging import StagedLayers
 
@@ -100,9 +91,7 @@ class FolderDiffs:
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
-        rows = [[each.path, *(getattr(each, name) for name in COUNTS)] for each in self]
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        return pa.table(columns or [[]] * len(FOLDER_SCHEMA), schema=FOLDER_SCHEMA)
+        return pa.Table.from_pylist([asdict(each) for each in self], schema=FOLDER_SCHEMA)
 
     def to_df(self) -> DataFrame:
         """Return the rows as a Spark DataFrame, computed by its tasks, in no fixed order."""
@@ -140,9 +129,6 @@ class DiffTree:
             return DiffTree(self.total)
         children = {name: each.folded(depth - 1) for name, each in self.children.items()}
         return DiffTree(self.total, children, 1 + sum(each.size for each in children.values()))
-
-
-DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
 def diff_refs(
