@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.edits import EditLocation
     from sparklake.verbs.tables.stream_writes import OpenBranch
     from sparklake.verbs.tables.write_request import TableWrite
-
-
-@contextmanager
-def _same_branch(branch: Branch, _: SparkSession) -> Iterator[Branch]:
-    yield branch
 
 
 @contextmanager
@@ -432,7 +427,7 @@ class Branch:
 
         remote_opener = self._context.remote_opener
         if remote_opener is None or not is_remote():
-            return partial(_same_branch, self)
+            return lambda _: nullcontext(self)
         # Spark Connect runs functions for micro-batches in a process on its server.
         return partial(_open_branch, remote_opener(), self._context.info.name, self.name)
 

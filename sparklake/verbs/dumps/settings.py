@@ -97,17 +97,15 @@ def find_readable_settings(store: ObjectStore) -> DumpSettings | None:
 def renames_of(settings: DumpSettings | None, manifest: DumpManifest) -> Mapping[str, str]:
     """Return the new names of the dump's latest restore, by old name."""
     # While a dump is written, the settings also belong to the previous one, which comes last.
-    return (
-        settings.renames if settings is not None and settings.manifests[-1:] == (manifest,) else {}
-    )
+    if settings is not None and settings.manifests[-1:] == (manifest,):
+        return settings.renames
+    return {}
 
 
 def position_of(settings: DumpSettings | None, manifest: DumpManifest) -> LogPosition | None:
-    return (
-        settings.position
-        if settings is not None and settings.manifests[:1] == (manifest,)
-        else None
-    )
+    if settings is not None and settings.manifests[:1] == (manifest,):
+        return settings.position
+    return None
 
 
 def belong_together(store: ObjectStore, settings: DumpSettings, manifest: DumpManifest) -> bool:

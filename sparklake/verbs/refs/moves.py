@@ -141,7 +141,5 @@ def _moves(context: Context, branch: str) -> Iterator[Operation]:
 
 
 def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:
-    since = ""
-    if began is not None:
-        since = f": it was created at {datetime_of(began.date)}"
+    since = "" if began is None else f": it was created at {datetime_of(began.date)}"
     return RefNotFoundError(f"the branch {branch!r} did not exist at {moment}{since}")
