@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from sparklake.config import fast_root
+from sparklake.config import disk_root
 
 _LOCK = "lock"
 _UNNAMED = "new-lock"
@@ -25,11 +25,8 @@ _held: list[int] = []
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder, in memory if there is enough; use `disk_root` for larger files.
-
-    RocksDB syncs each tree file of a task, which costs milliseconds on a disk.
-    """
-    home = _home(root or fast_root(), os.getpid())
+    """Yield a temporary folder, by default in that for large temporary files."""
+    home = _home(root or disk_root(), os.getpid())
     # Late writes of another process into the folder are removed with this process's folder.
     with tempfile.TemporaryDirectory(dir=home, ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import math
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,8 +25,6 @@ BUCKET_CONNECT_SECONDS = "SPARKLAKE_BUCKET_CONNECT_SECONDS"
 BUCKET_READ_SECONDS = "SPARKLAKE_BUCKET_READ_SECONDS"
 JARS_FOLDER = "SPARKLAKE_JARS"
 _ANONYMOUS = "anonymous"
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
-_PLENTY_BYTES = 2 * 1024**3
 DEFAULT_CACHE_BYTES = 4 * 1024**3
 
 ENVIRONMENT = {
@@ -238,16 +235,6 @@ def _default_cache() -> Path:
 def disk_root() -> Path:
     """Return the folder for large temporary files: SPARKLAKE_SCRATCH or the system's."""
     return Path(os.environ.get("SPARKLAKE_SCRATCH") or tempfile.gettempdir())
-
-
-def fast_root() -> Path:
-    """Return the folder for small temporary files, in memory if there is enough."""
-    try:
-        free = shutil.disk_usage(_SHARED_MEMORY).free
-    except OSError:
-        return disk_root()
-    writable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    return _SHARED_MEMORY if writable and free >= _PLENTY_BYTES else disk_root()
 
 
 def _home(home: str | Path | None) -> Path:

@@ -7,6 +7,7 @@ or the new state, the verb runs again, and a check of the whole repository is cl
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,7 @@ from campaigns.faults.step_faults import (
     set_server_clock,
 )
 from campaigns.faults.trials import Trials
-from sparklake.config import fast_root
+from sparklake.config import disk_root
 from sparklake.stores.embedded import embedded_dsn
 from sparklake.testing.folders import memory_folder
 
@@ -146,7 +147,7 @@ def _local_faults(servers: Ground) -> Iterator[dict[str, Run]]:
         yield {
             "disk of the namespace, full": _at_a_step(place, "fill_disk", full=namespace),
             "disk of scratch files, full": _at_a_step(
-                place, "fill_disk", full=[f"{fast_root()}/sparklake-"]
+                place, "fill_disk", full=[f"{disk_root()}/sparklake-{os.getuid()}-"]
             ),
             "all disks, no byte more": limited,
             "clock, going backwards": back,

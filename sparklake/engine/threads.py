@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.engine import sort
 from sparklake.engine.base import (
     MAX_TASK_RECORDS,
@@ -48,7 +47,7 @@ class LocalRunner:
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         if slices := sort.slices_in_order(source, MAX_TASK_RECORDS):
             return [batch for each in slices for batch in _encode_and_run(encode, body, each)]
-        with scratch_folder(disk_root()) as scratch:
+        with scratch_folder() as scratch:
             files = sort.sort_to_files(encode, scratch, sort.source_batches(source))
             in_order = map(sort.records_in_order, sort.key_shares(files, sort.SORT_BYTES))
             return list(body(chain.from_iterable(in_order)))
@@ -97,7 +96,7 @@ class ThreadRunner:
             calls = ((encode, body, each) for each in tables)
             with self._map(_encode_and_run, calls, ahead=len(tables)) as results:
                 return list(chain.from_iterable(results))
-        with scratch_folder(disk_root()) as scratch:
+        with scratch_folder() as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
             slices = sort.sliced(sort.source_batches(source), size)
             sorting = ((encode, scratch, each) for each in slices)

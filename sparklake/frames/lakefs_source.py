@@ -24,7 +24,6 @@ from pyspark.sql.datasource import (
 )
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.table_files import partition_folder
 from sparklake.errors import InvalidInputError, LostResultError, MissingFileError
 from sparklake.frames.tables.parquet_scan import (
@@ -322,7 +321,7 @@ def write_files(
 
     task = TaskContext.get()
     number = task.partitionId() if task is not None else 0
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         parts = _PartFiles(scratch, write.partition_by, schema, f"part-{number:05}-{uuid.uuid4()}")
         for batch in batches:
             parts.add(batch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import BucketDestination, ExpectedObject
@@ -32,7 +31,7 @@ class RemoteDestination(BucketDestination):
         return ""
 
     def copy(self, key: str, expected: ExpectedObject, store: ObjectStore, source: str) -> None:
-        with scratch_folder(disk_root()) as folder:
+        with scratch_folder() as folder:
             copy = folder / "object"
             copy_verified(copy, expected, store, source)
             self.store.upload(key, copy, expected.content_type)

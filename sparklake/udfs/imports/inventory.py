@@ -17,7 +17,6 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.arrow_batches import with_column
 from sparklake.rows.imports import IMPORT_SCHEMA
@@ -58,7 +57,7 @@ class InventoryTaskSettings:
 def read_inventory(settings: InventoryTaskSettings, batches: Batches) -> BatchStream:
     """Yield IMPORT_SCHEMA for InventoryFiles. A mismatch with the manifest is an error."""
     for file in decode_tasks(batches, InventoryFile):
-        with scratch_folder(disk_root()) as scratch:
+        with scratch_folder() as scratch:
             path = _fetched(settings, file, scratch)
             try:
                 for rows in READERS[settings.file_format](path, settings):

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from sparklake import errors
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.file_names import (
     LOG_FOLDER,
     LogFiles,
@@ -83,7 +82,7 @@ def _write(
     files: LogFiles,
 ) -> None:
     rewrite = to_addresses(_resolver(context, table))
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         try:
             placed = dict(placed_files(table, log, files, scratch, rewrite))
         except errors.CorruptFileError as error:

@@ -13,7 +13,6 @@ from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.actions import (
     Action,
     Fields,
@@ -179,7 +178,7 @@ class DeltaRows:
         with _refusing_errors():
             table = f"delta.`{location.replace('`', '``')}`"
             merge_into(table, merged.merge.changes(), merged.key)
-        with scratch_folder(disk_root()) as scratch:
+        with scratch_folder() as scratch:
             entries = new_log(self.context, place, base, scratch).entries
         if len(entries) != 1:
             raise InvalidInputError(f"Delta made {len(entries)} commits of the merged rows")

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.actions import OF_FILES, Action, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
 from sparklake.delta_log.features import check_ordered_by_log
@@ -89,7 +88,7 @@ class BaseTable:
     def learn_names(self) -> None:
         if not self.names_files:
             self.names_files = True
-            with scratch_folder(disk_root()) as scratch:
+            with scratch_folder() as scratch:
                 deque(self.placed(scratch), maxlen=0)
 
 
@@ -109,7 +108,7 @@ def copy_log(
             "import it again"
         )
     base = BaseTable(table, files, log, names_files)
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         placed = base.placed(scratch)
         while some := {_copied(write, name): each for name, each in islice(placed, _PUT_AT_ONCE)}:
             paths = {key: each for key, each in some.items() if isinstance(each, Path)}

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
@@ -87,7 +86,7 @@ class _Copy(TableCopy):
 
     def stage(self) -> TableWrite:
         context, request, write = self.context, self.request, self.write
-        with scratch_folder(disk_root()) as scratch:
+        with scratch_folder() as scratch:
             log = new_log(context, write.place, self.base, scratch)
             if not log.entries:
                 return TableWrite(request.path, 0, 0)

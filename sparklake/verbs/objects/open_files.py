@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
@@ -106,7 +105,7 @@ class ObjectWriter(io.BufferedWriter):
         self._waits = False
         self._scratch = ExitStack()
         self._publish: Callable[[Path], object] | None = None
-        self._file = self._scratch.enter_context(scratch_folder(disk_root())) / "object"
+        self._file = self._scratch.enter_context(scratch_folder()) / "object"
         super().__init__(io.FileIO(self._file, "w"), _BUFFERED_BYTES)
         self._publish = publish
 

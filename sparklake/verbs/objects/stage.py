@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.engine.base import Amount, Runner, Source
 from sparklake.errors import (
     InvalidInputError,
@@ -86,7 +85,7 @@ def put_file(context: Context, branch: str, path: str, file: Path, labels: Label
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         # Copy: a store may hard-link the file, and the user's file may change.
         copy = scratch / "object"
         with store_errors(file):

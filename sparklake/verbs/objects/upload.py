@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.engine.base import Amount, unknown_total
 from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.graveler.guards import Action
@@ -101,7 +100,7 @@ def _put_many(
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         batches = _batches(_checked(pairs, follow_links=follow_links))
         infos = chain.from_iterable(_write(context, each, scratch, labels) for each in batches)
         return stage_objects(context, branch, infos, fence, result)

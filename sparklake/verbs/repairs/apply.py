@@ -14,7 +14,6 @@ import numpy as np
 
 from sparklake import errors
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.dumps.dump import encode_refs
@@ -295,6 +294,6 @@ class Repair:
 @contextmanager
 def _local_copy(store: ObjectStore, key: str) -> Iterator[Path]:
     """Yield a copy of a file. A hard link, as created by stores, would change with the file."""
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         store.get_to_file(key, scratch / "link")
         yield Path(shutil.copyfile(scratch / "link", scratch / "copy"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import BucketWrites, disk_root
+from sparklake.config import BucketWrites
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
@@ -123,7 +123,7 @@ def _has_spark_client(context: Context) -> bool:
 
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, local_uri(f"{scratch}/table"), _COMMITTER)
         with kept(visible_files(open_store(str(scratch)), "table/")) as files:

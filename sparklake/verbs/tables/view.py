@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.delta_log.file_names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
 from sparklake.delta_log.table_files import data_files
 from sparklake.delta_log.view_log import (
@@ -92,7 +91,7 @@ def write_view(
     """Write a log for plain files of `size` bytes, streamed from their listing."""
     adds = add_batches(data_files(table.objects.batches(), table.folder, spark_uris), shared)
     head = shape_batch(shape)
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         checkpoint = scratch / "checkpoint.parquet"
         actions = write_checkpoint(checkpoint, CHECKPOINT_SCHEMA, chain([head], adds))
         view.put(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import Engine, disk_root
+from sparklake.config import Engine
 from sparklake.engine.base import Runner
 from sparklake.errors import (
     MissingFileError,
@@ -82,7 +82,7 @@ def named_files(
 @contextmanager
 def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield batches of FILE_SCHEMA as a memory-mapped table on local disk."""
-    with scratch_folder(disk_root()) as scratch:
+    with scratch_folder() as scratch:
         path = str(scratch / "files")
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, FILE_SCHEMA) as writer:
             for batch in batches:

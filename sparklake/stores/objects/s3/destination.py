@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from boto3.s3.transfer import TransferConfig
 
 from sparklake._scratch import scratch_folder
-from sparklake.config import disk_root
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.destinations import (
@@ -62,7 +61,7 @@ class S3Destination(BucketDestination):
         elif isinstance(store, S3Store):
             self._copy(key, store, source, expected)
         else:
-            with scratch_folder(disk_root()) as folder:
+            with scratch_folder() as folder:
                 copy_verified(folder / "object", expected, store, source)
                 self._send(key, folder / "object", expected)
 
