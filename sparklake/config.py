@@ -155,7 +155,7 @@ def load_settings(
         committer=os.environ.get("SPARKLAKE_COMMITTER") or from_file.committer or _user(),
         engine=engine or from_file.engine or Engine.AUTO,
         cache=_cache_here(CacheSettings(from_file.cache, from_file.cache_bytes)),
-        workers=_workers() or from_file.workers,
+        workers=_integer("SPARKLAKE_WORKERS", 1, "of at least 1") or from_file.workers,
         hooks=_hooks(from_file),
         bucket_writes=_bucket_writes() or from_file.bucket_writes or BucketWrites.AUTO,
         bucket_timeouts=bucket_timeouts_here(
@@ -200,6 +200,13 @@ def _number(name: str, unit: str) -> float | None:
     return value
 
 
+def _integer(name: str, least: int, choice: str) -> int | None:
+    text = os.environ.get(name)
+    if text and not (text.isascii() and text.isdecimal() and int(text) >= least):
+        raise InvalidInputError(f"{name} is {text!r}: choose a number {choice}")
+    return int(text) if text else None
+
+
 def _once(from_file: FileSettings) -> OnceSettings:
     days = _number("SPARKLAKE_ONCE_DAYS", "days") or from_file.once_days or DEFAULT_ONCE.days
     wait = _number("SPARKLAKE_ONCE_WAIT_SECONDS", "seconds") or from_file.once_wait_seconds
@@ -210,14 +217,10 @@ def _once(from_file: FileSettings) -> OnceSettings:
 
 def _cache_here(settings: CacheSettings) -> CacheSettings:
     """Return cache settings, overridden by this machine's environment."""
-    size = os.environ.get("SPARKLAKE_CACHE_BYTES")
-    if size and not (size.isascii() and size.isdigit()):
-        raise InvalidInputError(
-            f"SPARKLAKE_CACHE_BYTES is {size!r}: choose a number of bytes, or 0 for no cache"
-        )
+    size = _integer("SPARKLAKE_CACHE_BYTES", 0, "of bytes, or 0 for no cache")
     return CacheSettings(
         os.environ.get("SPARKLAKE_CACHE") or settings.folder or None,
-        int(size) if size else settings.max_bytes,
+        settings.max_bytes if size is None else size,
     )
 
 
@@ -257,13 +260,6 @@ def _find_file_settings(home: Path) -> FileSettings:
         return read_settings_file(Path(config).expanduser())
     path = home / SETTINGS_FILE
     return read_settings_file(path) if path.is_file() else FileSettings()
-
-
-def _workers() -> int | None:
-    text = os.environ.get("SPARKLAKE_WORKERS")
-    if text and not (text.isascii() and text.isdecimal() and int(text)):
-        raise InvalidInputError(f"SPARKLAKE_WORKERS is {text!r}: choose a number of at least 1")
-    return int(text) if text else None
 
 
 def _bucket_writes() -> BucketWrites | None:
