@@ -10,7 +10,7 @@ from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Hook, HookFile
 from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
-from sparklake.hooks.properties import ForeignHook, PythonHook, Runnable, ShellHook, is_allowed
+from sparklake.hooks.properties import ForeignHook, Properties, PythonHook, ShellHook, is_allowed
 from sparklake.hooks.secrets import Secrets
 from sparklake.hooks.webhooks import post_event
 
@@ -37,13 +37,7 @@ def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook)
     properties, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
         return HookOutcome(HookStatus.SKIPPED, "skipped by hooks_skip in the settings")
-    if isinstance(properties, ForeignHook):
-        message = (
-            f"only lakeFS runs hooks of type {hook.type.value}: use another hook instead, or add "
-            f"{hook.type.value!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
-        )
-        return HookOutcome(HookStatus.FAILED, message, is_allowed=False)
-    if not is_allowed(settings, hook.type, properties):
+    if isinstance(properties, ForeignHook) or not is_allowed(settings, hook.type, properties):
         message = _not_allowed(hook.type, properties)
         return HookOutcome(HookStatus.FAILED, message, is_allowed=False)
     if isinstance(properties, PythonHook):
@@ -55,7 +49,12 @@ def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook)
     return post_event(properties, document, settings, secrets)
 
 
-def _not_allowed(kind: HookType, hook: Runnable) -> str:
+def _not_allowed(kind: HookType, hook: Properties) -> str:
+    if isinstance(hook, ForeignHook):
+        return (
+            f"only lakeFS runs hooks of type {kind.value}: use another hook instead, or add "
+            f"{kind.value!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
+        )
     try:
         entry = f"{kind.value}:{hook.plain}"
     except ValueError as error:

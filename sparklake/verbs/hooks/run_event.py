@@ -45,8 +45,7 @@ def run_event(
         if refusal is None and each.is_on(event.name, event.ref):
             refusal = _run_action(settings, event, each, results)
     if results:
-        run = _run(event, results)
-        subject.context.refs.hook_runs.add(run)
+        subject.context.refs.hook_runs.add(_run(event, results))
     if refusal is not None:
         raise refusal
 
