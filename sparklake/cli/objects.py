@@ -16,7 +16,6 @@ from sparklake.cli.parsing import STDIN, duration, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import change_counts, date, field_lines, number, one_line, size
-from sparklake.config import disk_root
 from sparklake.documents import (
     Document,
     branch_document,
@@ -84,7 +83,7 @@ def put(
             upload_document(target.key, upload), "\n".join([text, *_skipped(upload)])
         )
         return
-    with file_at(file, disk_root()) as path, invocation.out.working(f"copying {one_line(file)}"):
+    with file_at(file) as path, invocation.out.working(f"copying {one_line(file)}"):
         staged = invocation.run(
             branch.put_file, target.key, path, metadata, content_type or "", run
         )

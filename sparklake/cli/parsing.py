@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
 
+from sparklake.config import disk_root
 from sparklake.errors import InvalidInputError
 
 STDIN = "-"
@@ -114,12 +115,12 @@ def duration(text: str) -> timedelta:
 
 
 @contextmanager
-def file_at(place: str, folder: Path) -> Iterator[Path]:
+def file_at(place: str) -> Iterator[Path]:
     """Yield the given file, or a temporary copy of stdin for `-`."""
     if place != STDIN:
         yield Path(place)
         return
-    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=folder) as copy:
+    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=disk_root()) as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)

@@ -82,12 +82,11 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     )
     inside = is_relative(address, address_type)
     address = f"{storage_namespace}/{address}" if inside else shown_address(address)
-    shown_mtime = shown_nanoseconds(mtime)
     return ObjectInfo(
         path=key_path(record[0]),
         size=size,
         checksum=checksum,
-        mtime=shown_mtime,
+        mtime=shown_nanoseconds(mtime),
         address=address,
         metadata=metadata,
         content_type=kind,
@@ -127,12 +126,11 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
     """Decode a batch of OBJECT_SCHEMA."""
     columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
     for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
-        moment = mtime * MICROSECOND
         yield ObjectInfo(
             path=path,
             size=size,
             checksum=checksum,
-            mtime=moment,
+            mtime=mtime * MICROSECOND,
             address=address,
             metadata=dict(metadata),
             content_type=kind,

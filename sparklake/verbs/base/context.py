@@ -114,11 +114,11 @@ class Context:
         with naming_collected(self, [commit.id]):
             return self.trees.get(commit.meta_range_id)
 
-    def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
-        """Return the tree of a parent, or the empty tree for a first commit."""
+    def tree_before(self, commit: Commit) -> MetaRangeId:
+        """Return the tree of the first parent, or the empty tree for a first commit."""
         if not commit.parents:
             return EMPTY_META_RANGE
-        return self.graph.commit(commit.parents[number - 1]).meta_range_id
+        return self.graph.commit(commit.parents[0]).meta_range_id
 
 
 @contextmanager
