@@ -29,8 +29,7 @@ class MemoryBranches(StateView):
         once: OnceRecord | None = None,
     ) -> BranchState:
         state = self._state
-        with state.lock:
-            state.check_once(once)
+        with state.changing(once):
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.tags:
@@ -47,7 +46,6 @@ class MemoryBranches(StateView):
                 expires=_end(lifetime),
                 guard=state.settings.guard(name),
             )
-            state.add_once(once)
             state.log(who, RefVerb.CREATE_BRANCH.value, name, None, commit_id)
             return state.seen(state.branches[name], force=self._force)
 
@@ -84,8 +82,7 @@ class MemoryBranches(StateView):
 
     def move(self, move: BranchMove) -> None:
         state = self._state
-        with state.lock:
-            state.check_once(move.once)
+        with state.changing(move.once):
             actions = actions_of(move.verb)
             branch = state.open_branch(move.branch, *actions, force=self._force, fence=move.fence)
             sealed = {layer.id for layer in branch.layers if layer.sealed}
@@ -113,7 +110,6 @@ class MemoryBranches(StateView):
                 state.cut_layers(moved, move.applied_layers, move.cut)
             else:
                 state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
-            state.add_once(move.once)
             if move.to != move.expected:
                 state.log(move.who, move.verb, move.branch, move.expected, move.to)
 
@@ -136,8 +132,7 @@ class MemoryTags(StateView):
         self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
     ) -> TagInfo:
         state = self._state
-        with state.lock:
-            state.check_once(once)
+        with state.changing(once):
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.branches:
@@ -146,7 +141,6 @@ class MemoryTags(StateView):
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             state.require_commit(commit_id)
             state.tags[name] = TagInfo(name, commit_id)
-            state.add_once(once)
             state.log(who, RefVerb.CREATE_TAG.value, name, None, commit_id)
             return state.tags[name]
 

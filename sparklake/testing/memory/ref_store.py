@@ -180,11 +180,9 @@ class MemoryOnceKeys(StateView):
             return self._state.find_once(key)
 
     def add(self, record: OnceRecord) -> None:
-        with self._state.lock:
+        with self._state.changing(record):
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
-            self._state.check_once(record)
-            self._state.add_once(record)
 
     def turn(self, key: str, seconds: float) -> AbstractContextManager[bool]:
         return self._state.turn(f" once {key}", seconds)

@@ -24,10 +24,8 @@ class MemoryStaging(StateView):
         once: OnceRecord | None = None,
     ) -> None:
         state = self._state
-        with state.lock:
-            state.check_once(once)
+        with state.changing(once):
             layers = self._open(branch, Action.STAGE, fence).layers
-            state.add_once(once)
             if not records:
                 return
             if layers and not layers[0].sealed:
@@ -49,14 +47,12 @@ class MemoryStaging(StateView):
         fence: int | None,
         once: OnceRecord | None = None,
     ) -> Layer:
-        with self._state.lock:
-            self._state.check_once(once)
+        with self._state.changing(once):
             state = self._open(branch, Action.STAGE, fence)
             if expected is not None and state.content != expected.content:
                 raise RaceLostError(f"branch {branch!r} has changed: read it again")
             if write is not None:
                 self._end(write, branch)
-            self._state.add_once(once)
             self.seal(branch)
             number = next(self._state.next_layer)
             run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
@@ -85,10 +81,8 @@ class MemoryStaging(StateView):
             return len(self._state.layer_rows(layer_id))
 
     def reset(self, branch: str, *, once: OnceRecord | None = None) -> None:
-        with self._state.lock:
-            self._state.check_once(once)
+        with self._state.changing(once):
             state = self._open(branch, Action.RESET)
-            self._state.add_once(once)
             layer_ids = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, layer_ids)
 
@@ -103,12 +97,10 @@ class MemoryStaging(StateView):
         once: OnceRecord | None = None,
     ) -> None:
         state = self._state
-        with state.lock:
-            state.check_once(once)
+        with state.changing(once):
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)
             if now.content != expected.content:
                 raise RaceLostError(f"branch {branch!r} has changed: read it again")
-            state.add_once(once)
             state.cut_layers(now, {layer.id for layer in now.layers}, cut)
             if run:
                 self.add_run(branch, run, fence=fence)

@@ -122,13 +122,17 @@ class State:
         record, end = self.once_keys.get(key, (None, 0.0))
         return record if end > time.time() else None
 
-    def check_once(self, record: OnceRecord | None) -> None:
-        if record is not None and self.find_once(record.key) is not None:
-            raise IdempotencyKeyInUseError.of(record.key)
+    @contextmanager
+    def changing(self, once: OnceRecord | None) -> Iterator[None]:
+        """Hold the lock during a change, and record its idempotency key with it."""
+        with self.lock:
+            if once is not None and self.find_once(once.key) is not None:
+                raise IdempotencyKeyInUseError.of(once.key)
+            yield
+            if once is not None:
+                self._add_once(once)
 
-    def add_once(self, record: OnceRecord | None) -> None:
-        if record is None:
-            return
+    def _add_once(self, record: OnceRecord) -> None:
         now = time.time()
         for key in [key for key, (_, end) in self.once_keys.items() if end <= now]:
             del self.once_keys[key]
