@@ -111,9 +111,11 @@ class Log:
 
     def to_arrow(self) -> pa.Table:
         """Return all commits as one Arrow table of LOG_SCHEMA, in memory."""
-        from sparklake.verbs.history.log_rows import commit_table
+        import pyarrow as pa
 
-        return commit_table(self.marked())
+        from sparklake.verbs.history.log_rows import LOG_SCHEMA
+
+        return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
 
     def to_df(self) -> DataFrame:
         """Return the commits as a Spark DataFrame with ordered partitions."""

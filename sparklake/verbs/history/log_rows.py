@@ -53,10 +53,6 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
         )
 
 
-def commit_table(commits: Iterable[tuple[Commit, bool]]) -> pa.Table:
-    return pa.Table.from_batches(commit_batches(commits), LOG_SCHEMA)
-
-
 def spark_timestamps(unix_seconds: Sequence[int]) -> pa.Array:
     """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
     seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
