@@ -13,8 +13,6 @@ from sparklake.errors import InvalidInputError
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of a settings file."""
-
     dsn: Annotated[
         str | None,
         Meta(description="The Postgres of the refs. Without one, an embedded Postgres is used."),

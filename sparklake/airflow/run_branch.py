@@ -127,8 +127,7 @@ def _report_of(branch: str, dest: str) -> Any:
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
             "%(source)s is not merged into %(target)s, and remains until it expires. Look at what "
-            "is "
-            "staged on it: sparklake diff %(source)s, and at what is committed: sparklake diff "
+            "is staged on it: sparklake diff %(source)s, and at what is committed: sparklake diff "
             "%(target)s %(source)s. Correct it and clear this task, or give this run up and delete "
             "the branch: sparklake branch delete %(source)s --discard-staged",
             {"source": source, "target": target},

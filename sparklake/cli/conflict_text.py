@@ -69,7 +69,6 @@ def print_conflict_rows(out: Output, rows: DataFrame, file: str | None) -> list[
 
 
 def side_lines(document: Document) -> Iterator[str]:
-    """Yield size, time and checksum of each side of a conflict."""
     for side in SIDES:
         count, time, checksum = _object_cells(side, document[side])
         yield f"    {side:<6}  {count:>9}  {time:<20}  {checksum}".rstrip()

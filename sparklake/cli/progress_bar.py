@@ -50,7 +50,6 @@ def _objects(count: Count, task: Task) -> Iterator[str]:
 
 
 def count_bar() -> Progress:
-    """Return a transient bar on stderr."""
     count = _CountColumn(table_column=Column(no_wrap=True))
     columns = (SpinnerColumn(), _NameColumn(), BarColumn(bar_width=30), count)
     # Output to stdout is not redirected.

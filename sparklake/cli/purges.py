@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.text import date, one_line
-from sparklake.documents import Document, purge_document
+from sparklake.documents import purge_document
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def show(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) 
 
 
 def _print(invocation: Invocation, purge: Purge, receipt: str, verb: str) -> None:
-    document: Document = purge_document(purge, receipt)
     counts = purge.counts
     text = (
         f"{verb} {counts.addresses:,} objects of {counts.paths:,} paths, {counts.size:,} bytes; "
@@ -96,4 +95,4 @@ def _print(invocation: Invocation, purge: Purge, receipt: str, verb: str) -> Non
     )
     if receipt:
         text += f"\npurge {purge.id}, receipt in {one_line(receipt)}"
-    invocation.out.one(document, text)
+    invocation.out.one(purge_document(purge, receipt), text)

@@ -193,7 +193,6 @@ class _Parser:
 
 
 def _usage(form: Form) -> str:
-    """Return the grammar of a statement."""
     values = {
         "IN": f"{CATALOG}.REPOSITORY",
         "MESSAGE": "'TEXT'",

@@ -67,7 +67,6 @@ class SqlSession:
         self.place = uri
 
     def run_to_df(self, text: str, args: Arguments = None) -> DataFrame:
-        """Run one statement, and return its result as a DataFrame."""
         if len(split(text)) != 1:
             raise InvalidInputError(
                 "lake.sql runs one statement: call it for each, or run `sparklake sql -f FILE`"

@@ -48,9 +48,8 @@ class Judge:
 
     Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the log of
     a Delta table, or in the metadata of an Iceberg table, also get dest's value, because the driver
-    merges them. So do
-    `deferred` conflicts, which a merge of rows must resolve. With `only_previews`, strategies store
-    no objects.
+    merges them. So do `deferred` conflicts, which a merge of rows must resolve. With
+    `only_previews`, strategies store no objects.
     """
 
     resolution: Resolution

@@ -93,7 +93,6 @@ def fresh_bucket(environment: Mapping[str, str]) -> str:
 
 
 def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
-    """Create a bucket."""
     aws_client("s3", environment).create_bucket(
         Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
     )

@@ -56,7 +56,6 @@ class MemoryCommits(StateView):
             return self._state.collected.intersection(commit_ids)
 
     def restore(self, commits: Sequence[Commit]) -> None:
-        """Add commits, and replace those of the same ids, without change summaries."""
         with self._state.lock:
             for each in commits:
                 self._state.commits[each.id] = each

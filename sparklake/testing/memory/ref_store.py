@@ -38,7 +38,6 @@ class MemorySettings(StateView):
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Replace the settings with an edit of them; return the new settings."""
         state = self._state
         with state.lock:
             self._require_repository()
@@ -144,8 +143,6 @@ class MemoryRefStore:
 
 
 class MemoryRefs:
-    """The mutable state of one repository."""
-
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
         self.branches = MemoryBranches(state, force=force)

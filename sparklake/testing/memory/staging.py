@@ -66,7 +66,6 @@ class MemoryStaging(StateView):
             return self._state.seen(self._state.branches[branch], force=self._force)
 
     def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
-        """Stream a rows layer in key order, restricted to the prefixes, if any."""
         with self._state.lock:
             records = sorted(self._state.layer_rows(layer_id).items())
         yield from (record for record in records if record[0].startswith(prefixes or b""))

@@ -18,8 +18,6 @@ MAX_TEXT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The message, committer and metadata of a commit."""
-
     message: str
     committer: str
     metadata: Mapping[str, str]

@@ -111,7 +111,7 @@ def _run(event: Event, results: Sequence[HookResult]) -> HookRun:
 
 @dataclass(frozen=True)
 class PublishedTree:
-    """The tree of an event, possibly unpublished, and the tree before it."""
+    """The `EventTree` of a move or of a name, possibly unpublished, and the tree before it."""
 
     _context: Context
     _ref: str
@@ -120,22 +120,18 @@ class PublishedTree:
 
     @property
     def id(self) -> MetaRangeId:
-        """The id of its metarange."""
         return self._after
 
     def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
         return list_tree(self._context, self._tree, prefix, self._ref)
 
     def stat(self, path: str) -> ObjectInfo:
-        """Return one object."""
         return self._snapshot.stat(path)
 
     def exists(self, path: str) -> bool:
-        """Return whether an object exists at a path."""
         return self._snapshot.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the content of one object."""
         return read_body(self.stat(path), self._ref)
 
     def read(
@@ -144,12 +140,10 @@ class PublishedTree:
         format: str | None = None,  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame."""
         table = tree_table(self._context, self._tree, self._ref, path)
         return read_table(self._context, table, format, options)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return the changes of the event; a created or deleted name has none."""
         before = self._context.trees.get(self._before)
         return diff_trees(self._context, before, self._tree, prefix, self._ref)
 

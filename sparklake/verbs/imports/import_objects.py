@@ -96,8 +96,6 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """The options of an import."""
-
     prefix: str = ""
     message: str | None = None
     committer: str | None = None
@@ -115,8 +113,6 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class _ImportResult:
-    """The results of import tasks."""
-
     pieces: list[PieceResult] = field(default_factory=list)
     counts: Counter[Reason] = field(default_factory=Counter)
     first: list[Defect] = field(default_factory=list)

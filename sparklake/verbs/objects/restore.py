@@ -39,7 +39,6 @@ class RestoreResult:
 
 
 def _stored(result: RestoreResult) -> Mapping[str, Any]:
-    """Encode a restore for an idempotency key."""
     counts = {"added": result.added, "changed": result.changed, "removed": result.removed}
     return {"commit": result.commit.id, **counts}
 
