@@ -425,11 +425,11 @@ class Branch:
     def _opened_by_queries(self) -> OpenBranch:
         from pyspark.sql.utils import is_remote
 
-        remote_opener = self._context.remote_opener
-        if remote_opener is None or not is_remote():
+        if not is_remote():
             return lambda _: nullcontext(self)
         # Spark Connect runs functions for micro-batches in a process on its server.
-        return partial(_open_branch, remote_opener(), self._context.info.name, self.name)
+        opener = self._context.remote_opener()
+        return partial(_open_branch, opener, self._context.info.name, self.name)
 
     @contextmanager
     def edit_delta(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparklake.config import DEFAULT_ONCE, OnceSettings
+from sparklake.config import OnceSettings
 from sparklake.errors import MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
@@ -73,11 +73,11 @@ class Context:
     caches: TreeCaches
     move_guard: MoveGuard
     table_formats: Mapping[str, Callable[[], TableFormat]]
-    versions: tuple[MetaRangeId, ...] = ()
-    once_terms: OnceSettings = DEFAULT_ONCE
-    once: OnceRun | None = None
-    remote_opener: Callable[[], Callable[..., Any]] | None = None
+    once_terms: OnceSettings
+    remote_opener: Callable[[], Callable[..., Any]]
     """Returns a function without secrets that opens the lake in another process."""
+    versions: tuple[MetaRangeId, ...] = ()
+    once: OnceRun | None = None
 
     @property
     def workspace(self) -> Workspace:
