@@ -67,7 +67,7 @@ def _round(repo: Repository, name: str, count: int) -> Sequence[float]:
 def _write(repo: Repository, branch: str, mode: WriteMode, count: int) -> float:
     """Write a table; return the time since its files were there."""
     written_at = 0.0
-    request = WriteRequest(branch, _PATH, f"{_PATH}/", "parquet", mode, ("day",), {})
+    request = WriteRequest(branch, _PATH, "parquet", mode, ("day",))
     root = Path(repo.info.storage_namespace.removeprefix("file://"))
 
     def save(context: Context, rows: Any, request: WriteRequest, place: str) -> Any:

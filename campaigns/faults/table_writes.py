@@ -36,7 +36,7 @@ def write(
 
     When the files are in place, `then` runs. Then the write is staged.
     """
-    request = WriteRequest(branch, path, f"{path}/", "parquet", mode, partition_by, {})
+    request = WriteRequest(branch, path, "parquet", mode, partition_by)
 
     def save(context: Context, rows: Any, request: WriteRequest, place: str) -> Any:
         store = open_store(context.info.storage_namespace)

@@ -12,22 +12,14 @@ from sparklake._scratch import scratch_folder
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions
 from sparklake.delta_log.delta_commits import is_blind_append, lets_append
 from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
-from sparklake.errors import InvalidInputError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once
 from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_log, new_names
-from sparklake.verbs.tables.edits import (
-    EditLocation,
-    TableCopy,
-    edit_request,
-    edit_table,
-    write_rows,
-)
+from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_table, write_rows
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.write import open_table_to_write
 from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, named_files
 
@@ -55,25 +47,12 @@ def edit_delta(
     A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
     raises TableChangedError and stages nothing.
     """
-    edit = partial(_edit, branch=branch, path=path, history=history)
-    with edit_table(context, "edit_delta", branch, path, once, edit) as location:
+    request = WriteRequest(branch, path, DELTA, WriteMode.OVERWRITE)
+    copied, remedy = partial(_copied, history=history), "write one with format 'delta'"
+    with edit_table(context, request, once, copied, remedy) as (copy, repeated):
+        location = EditLocation(copy.location)
+        location.repeated = repeated
         yield location
-
-
-@contextmanager
-def _edit(
-    context: Context, branch: str, path: str, *, repeated: bool, history: bool
-) -> Iterator[EditLocation]:
-    request = edit_request(branch, path, DELTA)
-    table = open_table_to_write(context, request)
-    with _copied(context, request, table, history=history) as copy:
-        if copy.is_new:
-            raise InvalidInputError(
-                f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
-            )
-        yield EditLocation(copy.location)
-        if not repeated:
-            copy.stage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +68,7 @@ class _Copy(TableCopy):
         with scratch_folder() as scratch:
             log = new_log(context, write.place, self.base, scratch)
             if not log.entries:
-                return TableWrite(request.path, 0, 0)
+                return TableWrite(request.path)
             rows = [
                 self.put(f"{at}.json", encode_actions(each)) for at, each in enumerate(log.entries)
             ]

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -30,17 +29,10 @@ from sparklake.verbs.iceberg.table_copy import (
     new_names,
 )
 from sparklake.verbs.iceberg.tree_table import describing, find_metadata
-from sparklake.verbs.tables.edits import (
-    EditLocation,
-    TableCopy,
-    edit_request,
-    edit_table,
-    write_rows,
-)
+from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_table, write_rows
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.write import open_table_to_write
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, named_files
 
@@ -76,24 +68,12 @@ def edit_iceberg(
     A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
     raises TableChangedError and stages nothing.
     """
-    edit = partial(_edit, branch=branch, path=path)
-    with edit_table(context, "edit_iceberg", branch, path, once, edit) as name:
+    request = WriteRequest(branch, path, ICEBERG, WriteMode.OVERWRITE)
+    remedy = "write one with format 'iceberg', or import it"
+    with edit_table(context, request, once, _copied, remedy) as (copy, repeated):
+        name = IcebergEdit(copy.name)
+        name.catalog, name.repeated = copy.catalog, repeated
         yield name
-
-
-@contextmanager
-def _edit(context: Context, branch: str, path: str, *, repeated: bool) -> Iterator[IcebergEdit]:
-    request = edit_request(branch, path, ICEBERG)
-    table = open_table_to_write(context, request)
-    with _copied(context, request, table) as copy:
-        if copy.is_new:
-            raise InvalidInputError(
-                f"{branch!r} has no Iceberg table at {path!r}: write one with format 'iceberg', or "
-                "import it"
-            )
-        yield copy.name
-        if not repeated:
-            copy.stage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +84,9 @@ class _Copy(TableCopy):
     catalog: str
 
     @property
-    def name(self) -> IcebergEdit:
-        name = IcebergEdit(f"{self.catalog}.`{self.write.id}`")
-        name.catalog = self.catalog
-        return name
+    def name(self) -> str:
+        """The name of the copy in SQL."""
+        return f"{self.catalog}.`{self.write.id}`"
 
     def save(self, rows: DataFrame) -> None:
         from pyspark.sql.functions import col, lit
@@ -140,7 +119,7 @@ class _Copy(TableCopy):
         with describing(self.table, "was not changed"):
             document = copied_document(context, write.place, is_new=self.is_new)
             if document is None:
-                return TableWrite(request.path, 0, 0)
+                return TableWrite(request.path)
             names = new_names(context, write, None if base is None else base.iceberg, document)
         body = encode_document(
             {**document, "metadata-log": []}

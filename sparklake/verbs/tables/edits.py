@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix
+from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.write import (
     check_no_other_table,
     may_write,
@@ -47,48 +47,6 @@ class EditLocation(str):
     __slots__ = ("repeated",)
 
     repeated: bool
-
-
-L = TypeVar("L", bound=EditLocation, covariant=True)
-
-
-class Edit(Protocol[L]):
-    """An edit of a table, which stages its changes unless it is `repeated`."""
-
-    def __call__(self, context: Context, *, repeated: bool) -> AbstractContextManager[L]:
-        """Yield a copy to edit."""
-
-
-@contextmanager
-def edit_table(
-    context: Context, verb: str, branch: str, path: str, once: Once | None, edit: Edit[L]
-) -> Iterator[L]:
-    """Run an edit. A repeated one with an idempotency key is discarded."""
-    if once is None:
-        with edit(context, repeated=False) as location:
-            location.repeated = False
-            yield location
-        return
-    digest = digest_of(verb, branch, once, {"path": path})
-    with once_scope(context, once, digest, RESULT) as scope:
-        repeated = scope.earlier is not None
-        with edit(context if repeated else scope.context, repeated=repeated) as location:
-            location.repeated = repeated
-            yield location
-        if not repeated:
-            scope.finish(RESULT.encode(TableWrite(path, 0, 0)))
-
-
-def edit_request(branch: str, path: str, table_format: str) -> WriteRequest:
-    return WriteRequest(
-        branch=branch,
-        path=path,
-        folder=table_prefix(path),
-        format=table_format,
-        mode=WriteMode.OVERWRITE,
-        partition_by=(),
-        options={},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +111,49 @@ class TableCopy(ABC):
         )
 
 
-Copied = Callable[[Context, WriteRequest, TableVersion], AbstractContextManager[TableCopy]]
+Copy = TypeVar("Copy", bound=TableCopy)
+Copied = Callable[[Context, WriteRequest, TableVersion], AbstractContextManager[Copy]]
 """A function that yields a copy of a table for a write."""
 
 
+@contextmanager
+def edit_table(
+    context: Context, request: WriteRequest, once: Once | None, copied: Copied[Copy], remedy: str
+) -> Iterator[tuple[Copy, bool]]:
+    """Yield a copy to edit and then stage, and whether the edit is repeated, and so discarded."""
+    if once is None:
+        with _edited(context, request, copied, remedy) as copy:
+            yield copy, False
+            copy.stage()
+        return
+    digest = digest_of(f"edit_{request.format}", request.branch, once, {"path": request.path})
+    with once_scope(context, once, digest, RESULT) as scope:
+        if scope.earlier is not None:
+            with _edited(context, request, copied, remedy) as copy:
+                yield copy, True
+            return
+        with _edited(scope.context, request, copied, remedy) as copy:
+            yield copy, False
+            copy.stage()
+        scope.finish(RESULT.encode(TableWrite(request.path)))
+
+
+@contextmanager
+def _edited(
+    context: Context, request: WriteRequest, copied: Copied[Copy], remedy: str
+) -> Iterator[Copy]:
+    table = open_table_to_write(context, request)
+    with copied(context, request, table) as copy:
+        if copy.is_new:
+            raise InvalidInputError(
+                f"{request.branch!r} has no {request.format.capitalize()} table at "
+                f"{request.path!r}: {remedy}"
+            )
+        yield copy
+
+
 def write_rows(
-    context: Context, rows: DataFrame, request: WriteRequest, copied: Copied
+    context: Context, rows: DataFrame, request: WriteRequest, copied: Copied[Copy]
 ) -> TableWrite:
     """Write a DataFrame to a copy, and stage it; repeat it on the new state after changes."""
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -173,7 +168,7 @@ def write_rows(
         except TableChangedError:
             if attempt == MAX_ATTEMPTS:
                 raise
-    return TableWrite(request.path, 0, 0)
+    return TableWrite(request.path)
 
 
 NamedRows = Callable[[TableVersion], Mapping[str, pa.RecordBatch]]
@@ -190,7 +185,7 @@ def _land(context: Context, copy: TableCopy, files: pa.Table, rows_for: NamedRow
     expected = context.refs.staging.seal(request.branch, Action.STAGE)
     table = open_table(context, request.branch, request.path)
     if not may_write(request, table):
-        return TableWrite(request.path, 0, 0)
+        return TableWrite(request.path)
     rows = rows_for(table)
     batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
     for name, row in rows.items():

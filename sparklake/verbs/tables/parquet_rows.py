@@ -253,11 +253,9 @@ class ParquetRows:
         request = WriteRequest(
             branch=f"rows of {self.folder}",
             path=self.folder.rstrip("/"),
-            folder=self.folder,
             format=PARQUET,
             mode=WriteMode.APPEND,
             partition_by=tuple(self._partitions.values),
-            options={},
         )
         check = save_rows(self.context, rows, request, place)
         with written_files(self.context, request.branch, place) as files:

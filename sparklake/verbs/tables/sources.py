@@ -14,7 +14,6 @@ from sparklake.verbs.history.log_rows import LOG_DDL
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.scan import plan_scan
 from sparklake.verbs.tables.stream_reads import head_id, plan_new_files
-from sparklake.verbs.tables.version import table_prefix
 from sparklake.verbs.tables.write import check_fits, open_table_to_write, stage_files
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import abandon_write, register_write
@@ -72,11 +71,9 @@ def begin_write(
     request = WriteRequest(
         branch=branch,
         path=path,
-        folder=table_prefix(path),
         format=PARQUET,
         mode=WriteMode.OVERWRITE if overwrite else WriteMode.APPEND,
         partition_by=partition_by,
-        options={},
     )
     check_fits(lambda: schema, request, open_table_to_write(context, request))
     check_namespace(context.store)

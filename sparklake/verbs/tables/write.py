@@ -45,7 +45,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     """Write a DataFrame below `data/` and stage its files as one run, or nothing."""
     table = open_table_to_write(context, request)
     if not may_write(request, table):
-        return TableWrite(request.path, 0, 0)
+        return TableWrite(request.path)
     check_fits(lambda: rows.schema, request, table)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
@@ -171,7 +171,7 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
         expected = context.refs.staging.seal(request.branch, Action.STAGE)
         table = open_table(context, request.branch, request.path)
         if not may_write(request, table):
-            return TableWrite(request.path, 0, 0)
+            return TableWrite(request.path)
         batches = chain(rows, removals(request, table, files["name"]))
     return stage_write(
         context, request, write, files=files, batches=batches, expected=expected, fence=fence

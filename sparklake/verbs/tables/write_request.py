@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,8 @@ class TableWrite:
     """The result of a write. `size` is in bytes."""
 
     path: str
-    files: int
-    size: int
+    files: int = 0
+    size: int = 0
 
 
 RESULT: ResultCodec[TableWrite] = ResultCodec(asdict, lambda _, stored: TableWrite(**stored))
@@ -62,12 +62,15 @@ class WriteRequest:
 
     branch: str
     path: str
-    folder: str
     format: str
     mode: WriteMode
-    partition_by: tuple[str, ...]
-    options: Mapping[str, Any]
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     schema_check: bool = True
+    folder: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", table_prefix(self.path))
 
     @property
     def merges_schema(self) -> bool:
@@ -107,7 +110,6 @@ def write_request(
     return WriteRequest(
         branch,
         path,
-        folder=table_prefix(path),
         format=name,
         mode=write_mode,
         partition_by=tuple(partition_by),
