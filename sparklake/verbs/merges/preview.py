@@ -49,13 +49,6 @@ from sparklake.verbs.merges.folder_rows import (
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.table_schemas import schema_conflicts
-from sparklake.verbs.merges.union_previews import preview_unions
-from sparklake.verbs.tables.parquet_rows import find_parquet_rows
-from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
-from sparklake.verbs.tables.version import table_prefix
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
     conflict_rows,
@@ -64,6 +57,26 @@ from sparklake.verbs.merges.three_way import (
     plan_sides,
     without_expired_base,
 )
+from sparklake.verbs.merges.union_previews import preview_unions
+from sparklake.verbs.tables.parquet_rows import find_parquet_rows
+from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
+from sparklake.verbs.tables.unions import (
+    dropped_commits,
+    merged_tables,
+    refused_conflicts,
+    row_merges,
+    table_winners,
+)
+from sparklake.verbs.tables.version import table_prefix
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COUNTS = (
+    *("added", "changed", "removed", "added_bytes", "changed_bytes", "removed_bytes"),
+    *("conflicts", "unresolved"),
+)
+"""The numbers in the results of tasks."""
 
 THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL, three_way_rows)
 
@@ -114,23 +127,25 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )
-    counts = [each for each in results if isinstance(each, PreviewResult)]
+    previews = [each for each in results if isinstance(each, PreviewResult)]
     met = [each.conflict for each in results if isinstance(each, ConflictResult)]
     deferred = [each for each in results if isinstance(each, DeferredResult)]
     additions = sorted(each.addition for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
-    logs = {folder for each in counts for folder in each.logs}
+    logs = {folder for each in previews for folder in each.logs}
     merged = MergedView(context, trees, resolution)
-    unions = preview_unions(context, trees, resolution, logs, merged.find_many)
+    unions, counts = preview_unions(context, trees, resolution, logs, merged.find_many)
     added = AddedFiles()
-    for each in counts:
+    for each in previews:
         added.join(each.added_files)
+        counts.update({name: getattr(each, name) for name in _COUNTS})
     folders = [
         MergedFolder(each, merge_rows(each, write=False))
         for each in pending_folders(context, trees, resolution)
     ]
-    row_tables = [*unions.row_tables, *(each.table.folder.encode() for each in folders)]
+    row_tables = [each.table for each in unions if each.row_counts]
+    row_tables += [each.table.folder.encode() for each in folders]
     schemas = [
         *(
             each
@@ -140,36 +155,33 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         *folder_conflicts(folders),
     ]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
-    conflicts.update((each.key, (each, reason)) for each, reason in (*unions.refused, *schemas))
+    refused = [*refused_conflicts(each for each in unions if each.refusal is not None), *schemas]
+    conflicts.update((each.key, (each, reason)) for each, reason in refused)
+    counts.update(
+        added=len(beside),
+        added_bytes=sum(beside),
+        conflicts=len(schemas),
+        unresolved=len(refused)
+        + sum(not is_below(each.conflict.key, row_tables) for each in deferred),
+    )
     preview = MergePreview(
         base=merge_base(context, source_ref.commit, dest_commit),
         source=source_ref.commit,
         dest=dest_commit,
-        added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
-        changed=sum(each.changed for each in counts) + unions.counts["changed"],
-        removed=sum(each.removed for each in counts) + unions.counts["removed"],
-        added_bytes=bounded(
-            sum(each.added_bytes for each in counts) + sum(beside) + unions.counts["added_bytes"]
-        ),
-        changed_bytes=bounded(
-            sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"]
-        ),
-        removed_bytes=bounded(
-            sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"]
-        ),
-        conflict_count=sum(each.conflicts for each in counts)
-        + unions.counts["conflicts"]
-        + len(schemas),
-        unresolved=sum(each.unresolved for each in counts)
-        + sum(not is_below(each.conflict.key, row_tables) for each in deferred)
-        + len(unions.refused)
-        + len(schemas),
+        added=counts["added"],
+        changed=counts["changed"],
+        removed=counts["removed"],
+        added_bytes=bounded(counts["added_bytes"]),
+        changed_bytes=bounded(counts["changed_bytes"]),
+        removed_bytes=bounded(counts["removed_bytes"]),
+        conflict_count=counts["conflicts"],
+        unresolved=counts["unresolved"],
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
-        merged_tables=unions.merged,
-        table_winners=unions.winners,
-        dropped_commits=unions.dropped,
-        row_merges={**unions.row_merges, **row_counts(folders)},
+        merged_tables=merged_tables(unions),
+        table_winners=table_winners(unions),
+        dropped_commits=dropped_commits(unions),
+        row_merges={**row_merges(unions), **row_counts(folders)},
         dirty=dirty,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:

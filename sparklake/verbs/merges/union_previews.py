@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.strategies.resolution import Resolution
-from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.merges.table_unions import table_unions
-from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows
-from sparklake.verbs.tables.unions import (
-    FindMany,
-    dropped_commits,
-    merged_tables,
-    refused_conflicts,
-    row_merges,
-    table_winners,
-    with_rows,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewedUnions:
-    """The merged tables. `counts` are corrections of the merge's counts, possibly negative.
-
-    `row_tables` are the folders of tables with a merge of rows.
-    """
-
-    merged: tuple[str, ...]
-    winners: Mapping[str, str]
-    dropped: Mapping[str, DroppedCommits]
-    refused: tuple[tuple[Conflict, str], ...]
-    row_merges: Mapping[str, RowMergeCounts]
-    row_tables: tuple[bytes, ...]
-    counts: Counter[str]
+from sparklake.verbs.tables.row_merges import merge_rows
+from sparklake.verbs.tables.unions import FindMany, TableUnion, with_rows
 
 
 def preview_unions(
@@ -49,7 +22,8 @@ def preview_unions(
     resolution: Resolution,
     folders: Iterable[bytes],
     find_many: FindMany,
-) -> PreviewedUnions:
+) -> tuple[list[TableUnion], Counter[str]]:
+    """Return the unions, and corrections of the merge's counts, possibly negative."""
     pending = table_unions(context, sides, resolution, folders)
     unions = [
         with_rows(each, merge_rows(each.pending, write=False)) if each.pending else each
@@ -68,16 +42,7 @@ def preview_unions(
         for key, stored in each.log.items():
             counts.subtract(_change(key, stored.dest, stored.by_keys))
             counts.update(_change(key, stored.dest, each.becomes(stored)))
-    reasons = tuple(refused_conflicts(each for each in unions if each.refusal is not None))
-    return PreviewedUnions(
-        merged=merged_tables(unions),
-        winners=table_winners(unions),
-        dropped=dropped_commits(unions),
-        refused=reasons,
-        row_merges=row_merges(unions),
-        row_tables=tuple(each.table for each in unions if each.row_counts),
-        counts=counts,
-    )
+    return unions, counts
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
