@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.blocks.entry_columns import EntryColumns
 from sparklake.graveler.buffers import Mask
+from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects import describe_store
 from sparklake.stores.objects.addresses import (
     are_local,
@@ -24,6 +26,11 @@ from sparklake.stores.objects.local.provider import find_local_path
 from sparklake.stores.objects.namespaces import real_root
 
 _FOLDERS_KEPT = 65536
+
+
+def new_data_key() -> str:
+    """Return a new key for an object, or for a folder of objects."""
+    return f"{DATA_FOLDER}{uuid.uuid4().hex}"
 
 
 class OwnNamespace:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.digests import contradicts
 
@@ -59,7 +58,7 @@ class Objects:
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
         """Write an object to a new key, durably, except in a preview; return the decision."""
-        key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+        key = new_data_key()
         if not self.only_previews:
             self._store.put_if_absent(key, body)
         return object_at(key, body, content_type, metadata)

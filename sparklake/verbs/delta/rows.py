@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,7 +38,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import check_delta, load_delta
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
 from sparklake.unions.conflicts import UnmergeableTableError
@@ -172,7 +171,7 @@ class DeltaRows:
         if not merged.counts.changes:
             return RowCommit(version, restated((), self._settings, dest, signature), {})
         check_native(self.context)
-        place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+        place = new_data_key()
         base = self._put_table(place, signature.timestamp)
         location = spark_uri(f"{self.context.info.storage_namespace}/{place}")
         with _refusing_errors():

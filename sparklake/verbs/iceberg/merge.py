@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from sparklake.graveler.records import stored_record_id
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
 from sparklake.iceberg_metadata.union.unite import CommitsApart, united
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
@@ -79,7 +78,7 @@ def _united(
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
     base, source, dest = tables
-    place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+    place = new_data_key()
     try:
         with unmergeable():
             signature = union_signature(dest, place)

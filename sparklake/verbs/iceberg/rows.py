@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
 from sparklake.iceberg_metadata.union.rows import DataFiles, RowFiles, RowTables
 from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.namespace.addresses import new_data_key
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
@@ -122,7 +122,7 @@ class IcebergRows:
 
         # Reports a missing jar.
         session_catalog(self.context, self._location)
-        place = _new_place()
+        place = new_data_key()
         frames = [
             self._frame(place, name, *each)
             for name, each in zip(_SETS, self._files.sets, strict=True)
@@ -154,7 +154,7 @@ class IcebergRows:
     def write(self, merged: MergedRows) -> RowSnapshot:
         """Merge changed rows with Iceberg into a private table of the files that may change."""
         dest = self.tables[_DEST]
-        place, copy = _new_place(), _new_place()
+        place, copy = new_data_key(), new_data_key()
         document, uri = self._put(copy, "base", _DEST, self._files.editable)
         changed = self._merged(document, copy, uri, merged) if merged.counts.changes else document
         folder = Location(uri)
@@ -201,8 +201,3 @@ class IcebergRows:
         live = {key.path for key in self._files.touched - snapshot.removed}
         union = replace(union, files=snapshot.files, place=snapshot.place, objects=snapshot.objects)
         return union.keeping(self.context, self.trees.dest, map(dest.key, live))
-
-
-def _new_place() -> str:
-    """Return a folder that garbage collections empty, except for referenced objects."""
-    return f"{DATA_FOLDER}{uuid.uuid4().hex}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,7 +28,7 @@ from sparklake.graveler.keys import existing_key, object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.namespace.addresses import new_data_key
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
 from sparklake.stores.objects.local.files import store_errors, stream_md5
@@ -234,7 +233,7 @@ def new_object(
 ) -> StagedObject:
     """Validate an unwritten object."""
     namespace = context.info.storage_namespace
-    key = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+    key = new_data_key()
     info = ObjectInfo(
         path=path,
         size=size,

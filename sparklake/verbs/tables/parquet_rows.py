@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.records import Record, tombstone
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
@@ -235,7 +234,7 @@ class ParquetRows:
         from sparklake.frames.tables.row_merge import aligned, applied
 
         (sides, _), schema = self._frames, merged.merge.schema
-        place = f"{DATA_FOLDER}{uuid.uuid4().hex}"
+        place = new_data_key()
         touched = aligned(sides.dest, schema).unionAll(aligned(sides.only_source, schema))
         records = self._save(applied(touched, merged.merge, merged.key), place)
         reader = self.context.runners.session().read.schema(schema)
