@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sparklake.strategies.decisions import Take
 
-KEY_PROPERTY = "sparklake.key"
+_KEY_PROPERTY = "sparklake.key"
 """The property of a Delta or Iceberg table with its key columns, separated by commas."""
 
 RowFunction = Callable[["pa.RecordBatch"], "Sequence[Take | str] | pa.Array"]
@@ -125,8 +125,11 @@ def parse_then(text: str | None, parse_function: Parse) -> Then:
     return parse_function(text)
 
 
-def key_of_property(value: str) -> tuple[str, ...]:
-    """Parse the value of KEY_PROPERTY."""
+def key_in(properties: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return the key in the properties of a table, possibly empty."""
+    value = (properties or {}).get(_KEY_PROPERTY)
+    if not value:
+        return ()
     names = [_column_name(value, each) for each in _arguments(value, value)]
     return checked_rows(names, False, None).key
 

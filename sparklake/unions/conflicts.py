@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sparklake.errors import InvalidInputError
 
 _SHOWN = 5
 
@@ -27,6 +30,15 @@ class OverlappingRowsError(UnmergeableTableError):
             "both sides deleted, updated or restored the same rows",
             (f"{path} at {_some(positions)}" for path, positions in rows.items()),
         )
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Raise InvalidInputError for UnmergeableTableError."""
+    try:
+        yield
+    except UnmergeableTableError as error:
+        raise InvalidInputError(str(error)) from error
 
 
 def _some(positions: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.strategies import Rows, rows
 from sparklake.strategies.choosing import named_strategy, parse_resolution, rule_pair
 from sparklake.strategies.judging import Judge
-from sparklake.strategies.row_strategy import Newest, key_of_property
+from sparklake.strategies.row_strategy import Newest, key_in
 
 TEXTS = [
     ("rows", "rows()"),
@@ -60,7 +60,7 @@ def test_python_form_equals_the_text() -> None:
     assert rows("a", "b", columns=True) == named_strategy("rows(a, b, columns=true)")
     assert rows("id", then="newest(t)") == Rows(("id",), then=Newest("t"))
     assert rows("id", then=Strategy.SOURCE_WINS) == named_strategy("rows(id, then=source-wins)")
-    assert key_of_property("a, `b,c`") == ("a", "b,c")
+    assert key_in({"sparklake.key": "a, `b,c`"}) == ("a", "b,c")
     with pytest.raises(InvalidInputError, match="once"):
         rows("a", "a")
 

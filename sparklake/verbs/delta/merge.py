@@ -11,13 +11,12 @@ from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
 from sparklake.delta_log.union.dropped import describe_dropped
 from sparklake.delta_log.union.rows import can_merge_rows
 from sparklake.delta_log.union.unite import united
-from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta import tree_log
@@ -104,10 +103,8 @@ def find_delta_rows(
     logs = [tree_log.read_log(context, tree, log) for tree in sides.trees]
     if not (logs[_SOURCE].commits and logs[_DEST].commits):
         return None
-    try:
+    with refusing():
         return DeltaRows(context, sides, rows, log, logs, tree_log.log_sides(logs))
-    except UnmergeableTableError as error:
-        raise InvalidInputError(str(error)) from error
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:

@@ -40,8 +40,8 @@ from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects.addresses import spark_uri
-from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
-from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.strategies.row_strategy import Rows, key_in
+from sparklake.unions.conflicts import refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
@@ -61,14 +61,6 @@ if TYPE_CHECKING:
 
 _BASE, _SOURCE, _DEST = 0, 1, 2
 _NAMES = ("base", "source", "dest")
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        yield
-    except UnmergeableTableError as error:
-        raise InvalidInputError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -129,11 +121,9 @@ class DeltaRows:
     @property
     def key(self) -> Sequence[str]:
         """The key in the table's properties."""
-        metadata = self._settings.metadata
-        text = (metadata.get("configuration") or {}).get(KEY_PROPERTY)
-        return key_of_property(text) if text else ()
+        return key_in(self._settings.metadata.get("configuration"))
 
-    @_refusing()
+    @refusing()
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns."""
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
@@ -163,7 +153,7 @@ class DeltaRows:
     def _tree(self, at: int) -> MetaRange:
         return self.context.trees.get(self.trees.trees[at])
 
-    @_refusing()
+    @refusing()
     def write(self, merged: MergedRows) -> RowCommit:
         """Commit changed rows with Delta to a private table of the files that may change."""
         dest, signature = self.log_sides[_DEST], union_signature()

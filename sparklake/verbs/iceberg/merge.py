@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.graveler.records import stored_record_id
@@ -16,7 +15,7 @@ from sparklake.iceberg_metadata.union.unite import CommitsApart, united
 from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
+from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows
@@ -129,10 +128,8 @@ def find_iceberg_rows(
     folders = _folders(context, sides, metadata)
     if not all(any(map(metadata_folder, each.records)) for each in folders[1:]):
         return None
-    try:
+    with refusing():
         return IcebergRows(context, sides, rows, *_apart(context, sides, folders))
-    except UnmergeableTableError as error:
-        raise InvalidInputError(str(error)) from error
 
 
 def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[MetadataFolder]:

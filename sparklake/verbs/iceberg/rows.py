@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,8 +21,8 @@ from sparklake.iceberg_metadata.union.unite import CommitsApart
 from sparklake.namespace.addresses import new_data_key
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
-from sparklake.strategies.row_strategy import KEY_PROPERTY, Rows, key_of_property
-from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.strategies.row_strategy import Rows, key_in
+from sparklake.unions.conflicts import refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.side_tables import SideTable, union_signature, unmergeable
@@ -42,15 +41,6 @@ if TYPE_CHECKING:
 
 _DEST = 2
 _SETS = ("only_source", "only_dest", "both", "source", "dest")
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        with unmergeable():
-            yield
-    except UnmergeableTableError as error:
-        raise InvalidInputError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +102,10 @@ class IcebergRows:
     @property
     def key(self) -> Sequence[str]:
         """The key in the table's properties."""
-        text = (self._sides.settings.get("properties") or {}).get(KEY_PROPERTY)
-        return key_of_property(text) if text else ()
+        return key_in(self._sides.settings.get("properties"))
 
-    @_refusing()
+    @refusing()
+    @unmergeable()
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns."""
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
@@ -150,7 +140,8 @@ class IcebergRows:
         )
         return document, uri
 
-    @_refusing()
+    @refusing()
+    @unmergeable()
     def write(self, merged: MergedRows) -> RowSnapshot:
         """Merge changed rows with Iceberg into a private table of the files that may change."""
         dest = self.tables[_DEST]
@@ -178,15 +169,10 @@ class IcebergRows:
         catalog = session_catalog(self.context, self._location)
         name = f"{catalog}.`{copy.removeprefix(DATA_FOLDER)}`"
         spark = self.context.runners.session()
-        expected = spark.table(name).count() + merged.counts.added - merged.counts.removed
+        before = spark.table(name).count()
         # Spark 4.1 cannot plan a MERGE from a view over tables that were loaded by path.
         merge_into(name, merged.merge.changes().localCheckpoint(), merged.key)
-        number = spark.table(name).count()
-        if number != expected:
-            raise InvalidInputError(
-                f"{number:,} rows would be written instead of {expected:,}: several rows of the "
-                "files that changed may have one key"
-            )
+        merged.counts.check(before, spark.table(name).count())
         changed = copied_document(self.context, copy, is_new=False)
         current = "current-snapshot-id"
         if changed is None or changed[current] == document[current]:

@@ -239,12 +239,7 @@ class ParquetRows:
         records = self._save(applied(touched, merged.merge, merged.key), place)
         reader = self.context.runners.session().read.schema(schema)
         number = reader.parquet(spark_uri(f"{self.context.info.storage_namespace}/{place}")).count()
-        expected = touched.count() + merged.counts.added - merged.counts.removed
-        if number != expected:
-            raise InvalidInputError(
-                f"{number:,} rows would be written instead of {expected:,}: several rows of the "
-                "files that changed may have one key"
-            )
+        merged.counts.check(touched.count(), number)
         removed = self.source.every | self.dest.every
         return sorted([*(tombstone((self.folder + each).encode()) for each in removed), *records])
 

@@ -41,6 +41,15 @@ class RowMergeCounts:
     def changes(self) -> int:
         return self.added + self.changed + self.removed
 
+    def check(self, before: int, after: int) -> None:
+        """Reject a merge that results in another number of rows."""
+        expected = before + self.added - self.removed
+        if after != expected:
+            raise InvalidInputError(
+                f"{after:,} rows would be written instead of {expected:,}: several rows of the "
+                "files that changed may have one key"
+            )
+
     def __str__(self) -> str:
         return f"{self.added:,} added, {self.changed:,} changed, {self.removed:,} removed"
 
