@@ -22,7 +22,7 @@ from sparklake.graveler.ranges import MetaRange, record_count
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import purge_receipt_folder
 from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
-from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
+from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
 from sparklake.udfs.diffs import diff_body
 from sparklake.udfs.objects import list_body
 from sparklake.udfs.purges import Patterns
@@ -84,6 +84,11 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
         return plan_listing(resolved.tree(context).ranges, sides, prefix_interval(start))
 
     return listing_of_plan(context, read_consistently(context, ref, plan), ref)
+
+
+def find_in_tree(context: Context, tree: MetaRangeId, key: bytes) -> ObjectInfo | None:
+    stored = context.open_ranges.lookup(context.trees.get(tree).ranges, key)
+    return None if stored is None else object_info((key, stored), context.info.storage_namespace)
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:

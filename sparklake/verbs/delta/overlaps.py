@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from sparklake.errors import CorruptFileError, SparklakeError
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.rows.objects import object_info
 from sparklake.rows.overlaps import RowOverlap
 from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, ReadAhead
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import find_in_tree
 from sparklake.verbs.tables.unions import TableUnion
 
 MAX_POSITIONS = 1_000
@@ -32,10 +32,8 @@ def row_overlaps(
     overlaps = []
     rows = ((union, *each) for union in unions for each in union.overlaps.items())
     for union, path, positions in islice(rows, _MAX_FILES):
-        key = union.table + path.encode()
-        stored = context.open_ranges.lookup(context.trees.get(dest).ranges, key)
-        if stored is not None:
-            file = object_info((key, stored), context.info.storage_namespace)
+        file = find_in_tree(context, dest, union.table + path.encode())
+        if file is not None:
             first = tuple(positions[:MAX_POSITIONS])
             overlaps.append(RowOverlap(union.name, file, first, len(positions)))
     return overlaps

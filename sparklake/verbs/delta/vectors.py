@@ -9,12 +9,12 @@ from sparklake.delta_log.actions import Fields
 from sparklake.delta_log.vectors import decode_vector, inline_rows, vector_place
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.rows.objects import object_info
 from sparklake.stores.objects import open_object
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import find_in_tree
 
 
 @dataclass(slots=True)
@@ -44,11 +44,9 @@ class VectorReader:
             ) from error
 
     def _read(self, path: str) -> bytes:
-        key = self.table + path.encode()
         for tree in self.trees:
-            stored = self.context.open_ranges.lookup(self.context.trees.get(tree).ranges, key)
-            if stored is not None:
-                info = object_info((key, stored), self.context.info.storage_namespace)
+            info = find_in_tree(self.context, tree, self.table + path.encode())
+            if info is not None:
                 return read_body(info, "the table")
         raise MissingFileError(f"{path} is not in the table")
 

@@ -15,11 +15,11 @@ from sparklake.graveler.keys import common, key_folders, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, part_of, settle
 from sparklake.graveler.planning.segments import Segment, segments_apart
 from sparklake.rows.merges import AddedFiles
-from sparklake.rows.objects import object_info
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.observed_changes import added_batch, table_folder
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.read import find_in_tree
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
 from sparklake.verbs.tables.other_formats import find_other_table
@@ -146,20 +146,14 @@ def _conflict(
         f"types in source and dest: {', '.join(types)}. The merged table could not be read. Cast "
         "the columns of one side, or merge with --no-schema-check"
     )
-    return _of_source(context, sides, source), reason
-
-
-def _of_source(context: Context, sides: ThreeWayTrees, key: bytes) -> Conflict:
-    stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, key)
-    return Conflict(key, None, stored, None)
+    stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, source)
+    return Conflict(source, None, stored, None), reason
 
 
 def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:
     """Return the column types of a file, or None if it is missing or unreadable."""
-    stored = context.open_ranges.lookup(context.trees.get(tree).ranges, key)
-    if stored is None:
-        return None
-    return find_file_types(object_info((key, stored), context.info.storage_namespace), "a side")
+    file = find_in_tree(context, tree, key)
+    return None if file is None else find_file_types(file, "a side")
 
 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
