@@ -13,7 +13,6 @@ from sparklake.delta_log.union.rows import can_merge_rows
 from sparklake.delta_log.union.unite import united
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
-from sparklake.graveler.records import stored_record_id
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
@@ -23,7 +22,7 @@ from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
-from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids
+from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
 
 Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
@@ -40,14 +39,11 @@ def delta_union(
     base, source, dest = logs = [tree_log.read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
-    keys = sorted({*base.ids, *source.ids, *dest.ids})
-    stored = {key: StoredValues(*(each.records.get(key) for each in logs)) for key in keys}
-    changed = {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
-    union = TableUnion(folder, changed)
+    union = TableUnion(folder, changed_values(logs))
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
         return _of_one_side(context, sides, union, logs, _DEST, meets)
     if not sides.path_filter.holds(prefix_interval(folder)) and (
-        dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
+        dest.ids != base.ids or any(key not in sides.path_filter for key in union.log)
     ):
         return replace(union, refusal="the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):

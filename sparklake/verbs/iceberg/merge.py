@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
-from sparklake.graveler.records import stored_record_id
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
 from sparklake.iceberg_metadata.union.unite import CommitsApart, united
@@ -20,8 +18,8 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows
 from sparklake.verbs.iceberg.side_tables import SideTable, side_tables, union_signature, unmergeable
-from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
-from sparklake.verbs.tables.unions import StoredValues, TableUnion, record_ids
+from sparklake.verbs.tables.metadata_folders import MetadataFolder, have_log, read_records
+from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
 
 
 def iceberg_union(
@@ -37,23 +35,14 @@ def iceberg_union(
     base, source, dest = (each.ids for each in folders)
     if source == dest:
         return None
-    keys = sorted({*base, *source, *dest})
-    stored = {key: StoredValues(*(each.records.get(key) for each in folders)) for key in keys}
-    changed = {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
-    union = TableUnion(folder, changed, kind="Iceberg")
-    if _has_log(context, sides, union.table):
+    union = TableUnion(folder, changed_values(folders), kind="Iceberg")
+    if have_log(context, sides, [union.table]):
         return _by_keys(union, resolution)
     if base != source and not sides.path_filter.holds(prefix_interval(union.table)):
         return replace(union, refusal="the selected paths include only a part of the table")
     if base in (source, dest):
         return None
     return _united(context, sides, union, folders, resolution)
-
-
-def _has_log(context: Context, sides: ThreeWayTrees, table: bytes) -> bool:
-    log = prefix_interval(table + LOG_FOLDER.encode())
-    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
-    return any(context.open_ranges.holding(each, [log]) for each in trees)
 
 
 def _by_keys(union: TableUnion, resolution: Resolution) -> TableUnion | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
-from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.ids import MetaRangeId
@@ -22,6 +21,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.read import find_in_tree
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
+from sparklake.verbs.tables.metadata_folders import have_log
 from sparklake.verbs.tables.other_formats import find_other_table
 
 MAX_TABLES = 100
@@ -159,13 +159,7 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
 def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
     """Return whether the table has a log or other metadata that controls its schema."""
     name = folder.decode(errors="replace")
-    return _has_log(context, sides, key_folders(folder)) or any(
+    return have_log(context, sides, key_folders(folder)) or any(
         find_other_table(context, context.trees.get(each).ranges, (), name)
         for each in (sides.source, sides.dest)
     )
-
-
-def _has_log(context: Context, sides: ThreeWayTrees, folders: Iterable[bytes]) -> bool:
-    logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in folders]
-    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
-    return any(context.open_ranges.holding(each, logs) for each in trees)

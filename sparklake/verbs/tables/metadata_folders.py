@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
@@ -15,6 +16,7 @@ from sparklake.graveler.sstable.range_files import read_together
 from sparklake.rows.objects import ObjectInfo, object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,13 @@ class MetadataFolder:
 
     def body(self, key: bytes) -> bytes:
         return read_body(self.file(key), "the log")
+
+
+def have_log(context: Context, sides: ThreeWayTrees, folders: Iterable[bytes]) -> bool:
+    """Return whether source or dest has a Delta log in one of the folders."""
+    logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in folders]
+    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
+    return any(context.open_ranges.holding(each, logs) for each in trees)
 
 
 def read_records(context: Context, tree: MetaRangeId, folder: bytes) -> dict[bytes, bytes]:

@@ -24,6 +24,7 @@ from sparklake.strategies.object_access import NewObject, Objects, object_at
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.metadata_folders import MetadataFolder
 from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts, RowsResult, Written
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ class StoredValues(NamedTuple):
     def by_keys(self) -> bytes | None:
         """The value after a merge by keys. A conflict keeps dest's value."""
         return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
+
+
+def changed_values(sides: Iterable[MetadataFolder]) -> dict[bytes, StoredValues]:
+    """Return the values of the keys that differ in base, source and dest, in order."""
+    folders = [each.records for each in sides]
+    keys = sorted({key for each in folders for key in each})
+    stored = {key: StoredValues(*(each.get(key) for each in folders)) for key in keys}
+    return {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
 
 
 class UnitedRows(ChangedRows[Written], Protocol[Written]):
