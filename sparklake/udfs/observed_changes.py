@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import ChangedLogs
+from sparklake.delta_log.table_files import HIDDEN, is_hidden
 from sparklake.graveler.algebra.changes import BlockChanges, DifferingKeys
 from sparklake.iceberg_metadata.file_names import CHANGED_METADATA, metadata_folder
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
@@ -41,12 +42,9 @@ def _observe_metadata(folders: set[bytes], keys: pa.BinaryArray) -> None:
 
 
 _ENDING = ".parquet"
-# Names that Spark skips: markers, logs and temporary files.
-_HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 # Folders of partitions, and the file.
 _IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
 _FILE = re.compile(_IN_TABLE.encode())
-_HIDDEN_KEY = re.compile(_HIDDEN.encode())
 
 
 def observe_added(files: AddedFiles, differing: DifferingKeys) -> None:
@@ -60,7 +58,7 @@ def observe_added(files: AddedFiles, differing: DifferingKeys) -> None:
 def add_samples(samples: Samples, keys: pa.BinaryArray) -> None:
     """Add the first Parquet file of each folder. `keys` are additions in key order."""
     keys = keys.filter(pc.ends_with(keys, _ENDING))
-    _add_keys(samples, keys.filter(pc.invert(pc.match_substring_regex(keys, _HIDDEN))))
+    _add_keys(samples, keys.filter(pc.invert(pc.match_substring_regex(keys, HIDDEN))))
 
 
 def _add_keys(samples: Samples, keys: pa.Array) -> None:
@@ -75,7 +73,7 @@ def _add_keys(samples: Samples, keys: pa.Array) -> None:
 
 def table_folder(key: bytes) -> bytes | None:
     """Return the folder of a Parquet file, or None for another file."""
-    if not key.endswith(_ENDING.encode()) or _HIDDEN_KEY.search(key):
+    if not key.endswith(_ENDING.encode()) or is_hidden(key):
         return None
     return _FILE.sub(b"", key)
 

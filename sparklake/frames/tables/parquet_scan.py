@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from sparklake.delta_log.vectors import decode_vector
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.frames.tables.parquet_views import nullable, reader_features
+from sparklake.frames.tables.row_values import is_wider
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.content_file import ContentReader
 
@@ -45,9 +46,6 @@ _PARTITION_VALUES: Mapping[str, Any] = {
     "boolean": lambda text: text == "true",
 }
 """Conversions of the texts in partition folders. Other types depend on the session."""
-
-_WIDER = {("byte", "short"), ("byte", "integer"), ("byte", "long"), ("short", "integer")}
-_WIDER |= {("short", "long"), ("integer", "long"), ("float", "double")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +257,7 @@ def _stored_names(
         own = by_name.get(each.name.lower())
         if own is None or each.name in file.partition:
             continue
-        widens = (own.dataType.typeName(), each.dataType.typeName()) in _WIDER
+        widens = is_wider(each.dataType, own.dataType)
         if not widens and nullable(types.StructType([own])).fields[0].dataType != each.dataType:
             raise InvalidInputError(
                 f"the column {each.name!r} of {file.path!r} is {own.dataType.simpleString()}, not "

@@ -10,23 +10,18 @@ from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from sparklake.engine.spark import reported
 from sparklake.errors import InvalidInputError
-from sparklake.frames.tables.row_values import column, comparable, holds_map, no_row, row_struct
+from sparklake.frames.tables.row_values import (
+    column,
+    comparable,
+    holds_map,
+    is_wider,
+    no_row,
+    row_struct,
+)
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, outcome_of
 from sparklake.strategies.row_decisions import row_decisions
 from sparklake.strategies.row_strategy import Newest, Rows, Then
@@ -56,10 +51,6 @@ _JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_WIDER: Sequence[Sequence[type[DataType]]] = (
-    (ByteType, ShortType, IntegerType, LongType),
-    (FloatType, DoubleType),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +137,16 @@ def merged_schema(base: StructType, source: StructType, dest: StructType) -> Str
         kind = theirs if outcome is KeyOutcome.TAKE_SOURCE else ours
         if kind is None:
             continue
-        narrow = {each for each in (old, theirs, ours) if each and not _widens(each, kind)}
+        text = kind.simpleString()
+        narrow = {
+            each
+            for each in (old, theirs, ours)
+            if each and each.simpleString() != text and not is_wider(kind, each)
+        }
         if narrow:
             raise InvalidInputError(
                 f"the type of the column {name!r} was changed from "
-                f"{', '.join(each.simpleString() for each in narrow)} to {kind.simpleString()} on "
+                f"{', '.join(each.simpleString() for each in narrow)} to {text} on "
                 "one side, which does not keep all values: change it on both sides first"
             )
         fields.append(StructField(name, kind, True))
@@ -390,17 +386,6 @@ def _json_value(schema: StructType, side: str) -> Column:
         text = cell.substr(F.lit(len(prefix) + 1), F.length(cell) - len(prefix) - 1)
         value = value.when(F.col(COLUMN) == name, F.when(F.col(side).isNotNull(), text))
     return value
-
-
-def _widens(old: DataType, new: DataType) -> bool:
-    if old.simpleString() == new.simpleString():
-        return True
-    return any(
-        type(old) in kinds
-        and type(new) in kinds
-        and kinds.index(type(old)) < kinds.index(type(new))
-        for kinds in _WIDER
-    )
 
 
 def of_tables(tables: Sequence[tuple[str, DataFrame]]) -> DataFrame:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
+
+_WIDER = {*combinations(("byte", "short", "integer", "long"), 2), ("float", "double")}
 
 
 def column(name: str) -> Column:
@@ -51,6 +54,11 @@ def comparable(value: Column, own: DataType, other: DataType) -> Column:
 def fits(one: DataType, other: DataType) -> bool:
     is_number = isinstance(one, NumericType) and isinstance(other, NumericType)
     return is_number or one.simpleString() == other.simpleString()
+
+
+def is_wider(new: DataType, old: DataType) -> bool:
+    """Return whether a numeric type has all values of a shorter one of its kind."""
+    return (old.typeName(), new.typeName()) in _WIDER
 
 
 def holds_map(kind: DataType) -> bool:
