@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from sparklake.delta_log.table_files import folders_of, partition_of, partition_value
 from sparklake.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -44,6 +42,11 @@ class PartitionColumns:
                 )
             for name, text in partition:
                 self.values[name].add(partition_value(text))
+
+    def add_names(self, relative: Iterable[str]) -> None:
+        """Add the paths of files, one for each folder in memory."""
+        folders = {each[: each.rfind("/") + 1] for each in relative}
+        self.add(pa.array(sorted(folders), pa.string()))
 
     def types(self, *, infers: bool) -> dict[str, str]:
         return {name: each.type if infers else "string" for name, each in self.values.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.frames.tables.partitions import PartitionColumns
@@ -35,6 +36,13 @@ class TableSide:
     partitions: PartitionColumns = field(default_factory=PartitionColumns)
     view: str | None = None
     bytes: int = 0
+
+    @staticmethod
+    def of(
+        files: Sequence[SideFile], shared: Iterable[SideFile], partitions: PartitionColumns
+    ) -> TableSide:
+        paths, size = tuple(each.path for each in files), sum(each.size for each in files)
+        return TableSide(paths, tuple(files), next(iter(shared), None), partitions, bytes=size)
 
     @property
     def is_there(self) -> bool:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import filterfalse
 
-import pyarrow as pa
-
-from sparklake.delta_log.table_files import HIDDEN, partition_of, partition_value
+from sparklake.delta_log.table_files import is_hidden, partition_of, partition_value
 from sparklake.engine.lazy_rows import Rows
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
@@ -40,37 +36,39 @@ class FolderPair:
     def changes(self) -> Rows[DiffRow]:
         return diff_trees(self.context, *self.trees, self.folder, " -> ".join(self.refs))
 
-    def lookup(self, side: int, names: Iterable[str]) -> pa.Table:
-        snapshot = snapshot_over(self.context, self.refs[side], self.trees[side])
-        return snapshot.lookup([self.folder + each for each in names])
-
-    def changed_paths(self) -> tuple[set[str], set[str]]:
+    def changed_names(self) -> tuple[set[str], set[str]]:
+        """Return the data files of each side that the other side lacks or changed."""
         left, right = set[str](), set[str]()
         for row in self.changes():
             relative = row.path.removeprefix(self.folder)
+            if is_hidden(relative.encode()):
+                continue
             if row.type is not ChangeType.ADDED:
                 left.add(relative)
             if row.type is not ChangeType.REMOVED:
                 right.add(relative)
         return left, right
 
-    def paths(self, side: int) -> Iterator[str]:
+    def names(self, side: int) -> Iterator[str]:
+        """Yield the data files of a side."""
         for each in list_tree(self.context, self.trees[side], self.folder, self.refs[side]):
-            yield each.path.removeprefix(self.folder)
+            relative = each.path.removeprefix(self.folder)
+            if not is_hidden(relative.encode()):
+                yield relative
 
     def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:
         names = list(relative)
-        rows = self.lookup(side, names)
+        paths = [self.folder + each for each in names]
+        rows = snapshot_over(self.context, self.refs[side], self.trees[side]).lookup(paths)
         uris = map(spark_uri, rows.column("address").to_pylist())
-        paths = (self.folder + each for each in names)
         sizes = rows.column("size").to_pylist()
-        return tuple(map(SideFile, uris, paths, map(folder_partition, names), sizes))
+        return tuple(map(SideFile, uris, paths, map(_partition, names), sizes))
 
 
 def folder_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
-    changed = compared.changed_paths()
+    changed = compared.changed_names()
     both = {*changed[0], *changed[1]}
-    shared = next((each for each in _data(compared.paths(1)) if each not in both), None)
+    shared = next((each for each in compared.names(1) if each not in both), None)
     sides = [_folder_side(compared, side, changed[side], shared) for side in (0, 1)]
     return sides[0], sides[1]
 
@@ -78,21 +76,14 @@ def folder_sides(compared: FolderPair) -> tuple[TableSide, TableSide]:
 def _folder_side(
     compared: FolderPair, side: int, changed: Iterable[str], shared: str | None
 ) -> TableSide:
-    files = compared.files(side, sorted(_data(changed)))
+    files = compared.files(side, sorted(changed))
     sample = compared.files(side, [shared] if shared else [])
     columns = PartitionColumns()
     if any(each.partition for each in (*files, *sample)):
         # All files decide the type of a column, so that it does not depend on the diff.
-        folders = {f"{path.rpartition('/')[0]}/" for path in _data(compared.paths(side))}
-        columns.add(pa.array(sorted(folders), pa.string()))
-    paths = tuple(each.path for each in files)
-    size = sum(each.size for each in files)
-    return TableSide(paths, files, next(iter(sample), None), columns, bytes=size)
+        columns.add_names(compared.names(side))
+    return TableSide.of(files, sample, columns)
 
 
-def folder_partition(relative: str) -> Partition:
+def _partition(relative: str) -> Partition:
     return tuple((name, partition_value(text)) for name, text in partition_of(relative))
-
-
-def _data(paths: Iterable[str]) -> Iterator[str]:
-    return filterfalse(re.compile(HIDDEN).search, paths)

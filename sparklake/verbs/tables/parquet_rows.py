@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
@@ -102,19 +100,16 @@ class ChangedFiles:
 def _changes(
     context: Context, sides: ThreeWayTrees, folder: str, places: tuple[int, int]
 ) -> ChangedFiles:
-    names = _pair(context, sides.trees, folder, places).changed_paths()
-    old, new = (frozenset(each for each in side if not is_hidden(each.encode())) for side in names)
-    return ChangedFiles(old, new)
+    names = _pair(context, sides.trees, folder, places).changed_names()
+    return ChangedFiles(*map(frozenset, names))
 
 
 def _pair(
     context: Context, trees: Sequence[MetaRangeId], folder: str, places: tuple[int, int]
 ) -> FolderPair:
     one, other = places
-    refs = _REFS[one], _REFS[other]
-    return FolderPair(
-        context, folder, refs, (context.trees.get(trees[one]), context.trees.get(trees[other]))
-    )
+    both = context.trees.get(trees[one]), context.trees.get(trees[other])
+    return FolderPair(context, folder, (_REFS[one], _REFS[other]), both)
 
 
 @dataclass(frozen=True)
@@ -131,9 +126,6 @@ class ParquetRows:
     key: Sequence[str] = ()
     """A folder has no properties, so the strategy must have the key."""
 
-    def pair(self, one: int, other: int) -> FolderPair:
-        return _pair(self.context, self.trees, self.folder, (one, other))
-
     @property
     def identity(self) -> Hashable:
         return self.folder, *self.trees
@@ -144,7 +136,7 @@ class ParquetRows:
 
     @property
     def bytes(self) -> int:
-        return sum(file.size for each in self._sets for file in each.files)
+        return sum(each.bytes for each in self._sets)
 
     @cached_property
     def _sets(self) -> Sequence[TableSide]:
@@ -201,26 +193,25 @@ class ParquetRows:
     def _shared(self) -> str | None:
         """A file of dest that the merge neither reads nor writes."""
         touched = self.dest.new | self.source.old
-        return next((each for each in self._data(_DEST) if each not in touched), None)
+        return next((each for each in self._names(_DEST) if each not in touched), None)
 
-    def _data(self, place: int) -> Iterable[str]:
-        paths = self.pair(place, place).paths(0)
-        return (each for each in paths if not is_hidden(each.encode()))
+    def _names(self, place: int) -> Iterable[str]:
+        return self._pair(place).names(0)
+
+    def _pair(self, place: int) -> FolderPair:
+        return _pair(self.context, self.trees, self.folder, (place, place))
 
     @cached_property
     def _partitions(self) -> PartitionColumns:
         columns = PartitionColumns()
-        names = (name for place in (_BASE, _SOURCE, _DEST) for name in self._data(place))
-        folders = {f"{each.rpartition('/')[0]}/" if "/" in each else "" for each in names}
-        columns.add(pa.array(sorted(folders), pa.string()))
+        columns.add_names(name for place in (_BASE, _SOURCE, _DEST) for name in self._names(place))
         return columns
 
     def _side(self, place: int, names: Iterable[str], shared: str | None) -> TableSide:
-        files = self.pair(place, place).files(0, sorted(names))
+        files = self._pair(place).files(0, sorted(names))
         # An unchanged file of dest is the same in base.
-        sample = self.pair(_DEST, _DEST).files(0, [shared] if shared else [])
-        paths = tuple(each.path for each in files)
-        return TableSide(paths, files, next(iter(sample), None), self._partitions)
+        sample = self._pair(_DEST).files(0, [shared] if shared else [])
+        return TableSide.of(files, sample, self._partitions)
 
     def conflict(self) -> Conflict:
         """Return the first file that both sides changed."""
