@@ -31,15 +31,6 @@ Find = Callable[[bytes], bytes | None]
 """A function from a key to its stored value."""
 
 
-def with_kept(
-    context: Context, title: str, tree: MetaRange, additions: Sequence[KeptObject]
-) -> MetaRange:
-    """Add the kept objects, given in key order, to a tree, and write the result."""
-    return with_records(
-        context, title, tree, places(additions, partial(context.open_ranges.lookup, tree.ranges))
-    )
-
-
 def with_records(
     context: Context, title: str, tree: MetaRange, records: Sequence[Record]
 ) -> MetaRange:
@@ -54,7 +45,7 @@ def with_records(
 
 
 def places(additions: Sequence[KeptObject], find: Find) -> list[Record]:
-    """Return records of the kept objects in key order, each under a free key."""
+    """Return records of the kept objects, given in key order, each under a free key."""
     in_use: dict[bytes, bytes] = {}
     records = []
     for each in additions:

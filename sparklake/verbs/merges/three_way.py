@@ -41,7 +41,7 @@ from sparklake.verbs.merges.folder_rows import (
     pending_folders,
     row_counts,
 )
-from sparklake.verbs.merges.keep_both import with_kept, with_records
+from sparklake.verbs.merges.keep_both import places, with_records
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
@@ -140,7 +140,9 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
         # Another attempt must collect the kept objects and the deferred conflicts again.
         attempts.forget()
     if outcome.kept_objects:
-        tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept_objects))
+        find = partial(context.open_ranges.lookup, tree.ranges)
+        records = places(outcome.kept_objects, find)
+        tree = context.trees.keep(with_records(context, attempts.title, tree, records))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     if folders:
