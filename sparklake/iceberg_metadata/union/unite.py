@@ -25,7 +25,7 @@ from sparklake.iceberg_metadata.union.snapshots import (
     check_equality,
     diverged_at,
 )
-from sparklake.iceberg_metadata.union.states import FileStates, vectors_of
+from sparklake.iceberg_metadata.union.states import FileStates, is_plain_delete, vectors_of
 from sparklake.unions.commits import (
     check_merged_once,
     check_not_merged,
@@ -111,7 +111,7 @@ def _check_format(document: Document, commits: Iterable[IcebergCommit]) -> None:
     if document["format-version"] < 3:
         return
     for entry in (each for one in commits for each in (*one.added.values(), *one.removed.values())):
-        if entry.file.content is Content.POSITION_DELETES and not entry.file.is_vector:
+        if is_plain_delete(entry):
             raise UnmergeableTableError(
                 "it has position deletes of an earlier format version beside deletion vectors",
                 [entry.file.path],
@@ -279,7 +279,9 @@ def _undoing(
     shared = {each.origin for each in ours} - {each.origin for each in since}
     states = FileStates.of(dest, ours, shared)
     absent = [
-        each.path for each in added if not states.is_live(each) and each not in _vectors(added)
+        key.path
+        for key, each in added.items()
+        if not states.is_live(key) and not each.file.is_vector
     ]
     if absent:
         raise UnmergeableTableError("files to remove were removed or rewritten since then", absent)
@@ -301,7 +303,3 @@ def _undoing(
     replay.apply(removed, added, summary, unchanged, restored=True)
     replay.result.finished()
     return UnitedTable(replay.result.files, replay.needed)
-
-
-def _vectors(entries: Mapping[FileKey, Entry]) -> set[FileKey]:
-    return {key for key, each in entries.items() if each.file.is_vector}
