@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from sparklake.unions.conflicts import UnmergeableTableError
 
@@ -79,21 +80,57 @@ def commits_but(commits: Iterable[Commit], others: Counter[str]) -> list[Commit]
     return _split(commits, others)[1]
 
 
-def check_not_merged(undone: Iterable[TableCommit], dest: Sequence[TableCommit]) -> None:
-    merged = {origin for each in standing(dest) for origin in each.merged}
-    if any(each.origin in merged for each in undone):
-        raise UnmergeableTableError(
-            "a merge of rows applied the commits to undo, so only rows can be undone"
-        )
+@dataclass(frozen=True, slots=True)
+class CommitsApart(Generic[Commit]):
+    """The commits of three sides since they diverged, in order."""
 
+    base: Sequence[Commit]
+    source: Sequence[Commit]
+    dest: Sequence[Commit]
 
-def check_merged_once(repeated: Sequence[TableCommit], dest: Iterable[TableCommit]) -> None:
-    """Reject the repetition of a merge of rows if dest has some of its rows already."""
-    present = effects(dest)
-    if any(present[origin] for each in repeated for origin in each.merged):
-        raise UnmergeableTableError(
-            "source merged rows of commits that dest has, too, so they would exist twice"
-        )
+    @property
+    def theirs(self) -> list[Commit]:
+        """Source's commits since base."""
+        return commits_but(self.source, origins(self.base))
+
+    @property
+    def since(self) -> list[Commit]:
+        """Dest's commits since base."""
+        return commits_but(self.dest, origins(self.base))
+
+    @property
+    def shared(self) -> set[str]:
+        """The origins of the commits that base or source has."""
+        return {each.origin for each in (*self.base, *self.source)}
+
+    @property
+    def ours(self) -> list[Commit]:
+        """The commits that only dest has."""
+        shared = self.shared
+        return [each for each in self.dest if each.origin not in shared]
+
+    def undone(self) -> list[Commit]:
+        """Return the commits of base that source lacks, to undo them in dest."""
+        undone = commits_but(self.base, origins(self.source))
+        if undone and self.theirs:
+            raise UnmergeableTableError("source rewrote the table's history since base")
+        merged = {origin for each in standing(self.dest) for origin in each.merged}
+        if any(each.origin in merged for each in undone):
+            raise UnmergeableTableError(
+                "a merge of rows applied the commits to undo, so only rows can be undone"
+            )
+        return undone
+
+    def repeated(self) -> list[Commit]:
+        """Return the commits of source to repeat in dest, which has none of their effects."""
+        theirs = self.theirs
+        repeated = commits_but(theirs, effects(standing(self.since, origins(theirs))))
+        present = effects((*self.base, *self.dest))
+        if any(present[origin] for each in repeated for origin in each.merged):
+            raise UnmergeableTableError(
+                "source merged rows of commits that dest has, too, so they would exist twice"
+            )
+        return repeated
 
 
 def _split(commits: Iterable[Commit], counts: Counter[str]) -> tuple[list[Commit], list[Commit]]:

@@ -9,8 +9,7 @@ import pytest
 
 from sparklake.iceberg_metadata.entries import Entry
 from sparklake.iceberg_metadata.union.rows import RowFiles, RowTables
-from sparklake.iceberg_metadata.union.snapshots import Table
-from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.iceberg_metadata.union.snapshots import Table, commits_apart
 from sparklake.unions.conflicts import UnmergeableTableError
 from tests.iceberg_metadata.test_unions import Model, Side, change, data, live
 from tests.support.iceberg import HandTable
@@ -57,7 +56,7 @@ def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Pa
         change(*dest, rng, at)
     sides = [base, source, dest]
     tables = [each.table() for each, _ in sides]
-    apart = CommitsApart.of(*tables)
+    apart = commits_apart(*tables)
     files = RowFiles.of(tables, apart)
     for at, paths in ((1, files.by_source), (2, files.by_dest)):
         names = {name_of(each) for each in paths}
@@ -94,4 +93,4 @@ def test_specs_that_differ(version: int, tmp_path: Path) -> None:
     ]
     tables = [each.table() for each in (base, source, dest)]
     with pytest.raises(UnmergeableTableError, match="partition spec"):
-        RowTables.of(tables, CommitsApart.of(*tables))
+        RowTables.of(tables, commits_apart(*tables))

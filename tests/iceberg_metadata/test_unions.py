@@ -18,8 +18,8 @@ from sparklake.iceberg_metadata.entries import Entry, ManifestList
 from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.iceberg_metadata.union.continuation import IcebergSignature
 from sparklake.iceberg_metadata.union.overwrites import check_overwrites
-from sparklake.iceberg_metadata.union.snapshots import IcebergCommit, Table
-from sparklake.iceberg_metadata.union.unite import CommitsApart, UnitedTable, united
+from sparklake.iceberg_metadata.union.snapshots import IcebergCommit, Table, commits_apart
+from sparklake.iceberg_metadata.union.unite import UnitedTable, united
 from sparklake.unions.conflicts import UnmergeableTableError
 from tests.support.iceberg import HandTable, manifest, manifest_list
 
@@ -128,7 +128,7 @@ def unite(base: Side, source: Side, dest: Side) -> tuple[Table, UnitedTable]:
         metadata_path="old",
         names=["00001-x.metadata.json", "version-hint.text"],
     )
-    result = united(*tables, CommitsApart.of(*tables), signature)
+    result = united(*tables, commits_apart(*tables), signature)
     if not result.files:
         return tables[2], result
     bodies.update((f"new/{name}", body) for name, body in result.files.items())

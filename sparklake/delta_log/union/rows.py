@@ -19,7 +19,7 @@ from sparklake.delta_log.union.schemas import (
     same_metadata,
 )
 from sparklake.delta_log.union.unite import settled
-from sparklake.unions.commits import commits_but, origins
+from sparklake.unions.commits import CommitsApart
 from sparklake.unions.conflicts import UnmergeableTableError
 
 Files = Mapping[FileKey, Fields]
@@ -79,12 +79,11 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
         if side.metadata is None or side.protocol is None:
             raise UnmergeableTableError("one side has no table, so there are no rows to merge")
         claims.check_features(side.protocol, side.metadata)
-    fresh = commits_but(source.commits, origins(base.commits))
-    in_source = {each.origin for each in (*base.commits, *source.commits)}
-    ours = [each for each in dest.commits if each.origin not in in_source]
+    apart = CommitsApart(base.commits, source.commits, dest.commits)
+    theirs = apart.theirs
     for holder, side in (("source", source), ("dest", dest)):
         _check_columns(base.metadata or {}, side.metadata or {}, holder)
-    steps, dropped = settled(base, source, dest, fresh, ours)
+    steps, dropped = settled(base, source, dest, theirs, apart.ours)
     before, protocol = dest.metadata or {}, dest.protocol or {}
     metadata = [before, *steps.values()][-1]
     for name, column in columns_of(metadata).items():
@@ -100,10 +99,10 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
         actions.append({"protocol": protocol})
     if not same_metadata(metadata, before):
         actions.append({"metaData": metadata})
-    actions += _last_by_name(fresh, "txn", "appId")
-    domains = _last_by_name(fresh, "domainMetadata", "domain")
+    actions += _last_by_name(theirs, "txn", "appId")
+    domains = _last_by_name(theirs, "domainMetadata", "domain")
     actions += [each for each in domains if each["domainMetadata"]["domain"] != ROW_TRACKING]
-    merged = tuple(origin for each in fresh for origin in (each.origin, *each.merged))
+    merged = tuple(origin for each in theirs for origin in (each.origin, *each.merged))
     return RowSettings(metadata, protocol, tuple(actions), merged)
 
 

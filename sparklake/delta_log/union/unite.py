@@ -17,14 +17,7 @@ from sparklake.delta_log.union.regions import repeated_parameters
 from sparklake.delta_log.union.schemas import Metadata, check_fits, same_metadata
 from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
 from sparklake.delta_log.union.undo import undoing
-from sparklake.unions.commits import (
-    check_merged_once,
-    check_not_merged,
-    commits_but,
-    effects,
-    origins,
-    standing,
-)
+from sparklake.unions.commits import CommitsApart
 from sparklake.unions.conflicts import UnmergeableTableError
 
 
@@ -36,19 +29,12 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
                 "one side deleted the table's log, and the other changed it"
             )
         claims.check_features(side.protocol, side.metadata)
-    undone = commits_but(base.commits, origins(source.commits))
-    done = commits_but(source.commits, origins(base.commits))
+    apart = CommitsApart(base.commits, source.commits, dest.commits)
+    undone = apart.undone()
     files = FileStates.of(base.commits, source.commits, dest.commits)
-    if undone and done:
-        raise UnmergeableTableError("source rewrote the table's history since base")
     if undone:
-        check_not_merged(undone, dest.commits)
         return undoing(undone, files, base, source, dest, signature)
-    origins_in_source = {each.origin for each in (*base.commits, *source.commits)}
-    dest_commits = [each for each in dest.commits if each.origin not in origins_in_source]
-    since = commits_but(dest.commits, origins(base.commits))
-    source_commits = commits_but(done, effects(standing(since, origins(done))))
-    check_merged_once(source_commits, [*base.commits, *dest.commits])
+    source_commits, dest_commits = apart.repeated(), apart.ours
     if not source_commits:
         return UnitedLog([])
     steps, dropped = settled(base, source, dest, source_commits, dest_commits)

@@ -21,9 +21,13 @@ from sparklake.iceberg_metadata.manifests import Content
 from sparklake.iceberg_metadata.union.continuation import Continuation, IcebergSignature, Step
 from sparklake.iceberg_metadata.union.dropped import net_changes
 from sparklake.iceberg_metadata.union.settings import settled, specs_of
-from sparklake.iceberg_metadata.union.snapshots import MERGED, IcebergCommit, Table, check_equality
-from sparklake.iceberg_metadata.union.unite import CommitsApart
-from sparklake.unions.commits import commits_but, origins
+from sparklake.iceberg_metadata.union.snapshots import (
+    MERGED,
+    IcebergApart,
+    IcebergCommit,
+    Table,
+    check_equality,
+)
 from sparklake.unions.conflicts import UnmergeableTableError
 
 _BASE, _SOURCE, _DEST = 0, 1, 2
@@ -48,7 +52,7 @@ class RowFiles:
     touched: frozenset[FileKey]
 
     @staticmethod
-    def of(tables: Sequence[Table], apart: CommitsApart) -> RowFiles:
+    def of(tables: Sequence[Table], apart: IcebergApart) -> RowFiles:
         changes = [net_changes(each) for each in (apart.base, apart.source, apart.dest)]
         old = {key: each for _, removed in changes for key, each in removed.items()}
         live = [
@@ -141,19 +145,18 @@ class RowTables:
     """The three sides under the merged `settings`, which are those of dest's next metadata."""
 
     tables: Sequence[Table]
-    apart: CommitsApart
+    apart: IcebergApart
     settings: Document
     merged: Sequence[str]
     """The origins of source's snapshots, of which dest gets the effects."""
 
     @staticmethod
-    def of(tables: Sequence[Table], apart: CommitsApart) -> RowTables:
+    def of(tables: Sequence[Table], apart: IcebergApart) -> RowTables:
         base, source, dest = tables
         for each in tables:
             check_equality(each)
         settings = settled(base.document, source.document, dest.document, apart.source, apart.dest)
-        fresh = commits_but(apart.source, origins(apart.base))
-        merged = tuple(origin for each in fresh for origin in (each.origin, *each.merged))
+        merged = tuple(origin for each in apart.theirs for origin in (each.origin, *each.merged))
         return RowTables(tables, apart, settings, merged)
 
     def partial(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata.avro import ById
@@ -20,6 +20,7 @@ from sparklake.iceberg_metadata.entries import (
 from sparklake.iceberg_metadata.live import read_position_deletes
 from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.iceberg_metadata.puffin import unframed
+from sparklake.unions.commits import CommitsApart
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions, decode_bitmap, positions
 
@@ -78,6 +79,9 @@ class IcebergCommit:
     @cached_property
     def data_removed(self) -> list[Entry]:
         return [each for each in self.removed.values() if each.file.content is Content.DATA]
+
+
+IcebergApart: TypeAlias = CommitsApart[IcebergCommit]
 
 
 @dataclass
@@ -232,7 +236,12 @@ def check_equality(table: Table) -> None:
         )
 
 
-def diverged_at(base: Table, source: Table, dest: Table) -> int | None:
+def commits_apart(base: Table, source: Table, dest: Table) -> IcebergApart:
+    at = _diverged_at(base, source, dest)
+    return CommitsApart(*(each.commits(at) for each in (base, source, dest)))
+
+
+def _diverged_at(base: Table, source: Table, dest: Table) -> int | None:
     """Return the last snapshot that all sides have, or None if they start differently."""
     others = [{each["snapshot-id"] for each in side.lineage} for side in (source, dest)]
     for each in reversed(base.lineage):

@@ -20,22 +20,13 @@ from sparklake.iceberg_metadata.union.snapshots import (
     MERGED,
     ORIGIN,
     UNDONE,
+    IcebergApart,
     IcebergCommit,
     Table,
     check_equality,
-    diverged_at,
 )
 from sparklake.iceberg_metadata.union.states import FileStates, is_plain_delete, vectors_of
-from sparklake.unions.commits import (
-    check_merged_once,
-    check_not_merged,
-    commits_but,
-    effects,
-    origins,
-    standing,
-    still_to_undo,
-    undo_origin,
-)
+from sparklake.unions.commits import still_to_undo, undo_origin
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions, positions
 from sparklake.vectors.unite import unite_vectors
@@ -51,22 +42,8 @@ class UnitedTable:
     needed: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class CommitsApart:
-    """The commits of three sides since they diverged."""
-
-    base: Sequence[IcebergCommit]
-    source: Sequence[IcebergCommit]
-    dest: Sequence[IcebergCommit]
-
-    @staticmethod
-    def of(base: Table, source: Table, dest: Table) -> CommitsApart:
-        at = diverged_at(base, source, dest)
-        return CommitsApart(*(each.commits(at) for each in (base, source, dest)))
-
-
 def united(
-    base: Table, source: Table, dest: Table, apart: CommitsApart, signature: IcebergSignature
+    base: Table, source: Table, dest: Table, apart: IcebergApart, signature: IcebergSignature
 ) -> UnitedTable:
     """Return the new version of dest's metadata, or nothing if dest has all changes.
 
@@ -75,25 +52,16 @@ def united(
     """
     for side in (source, dest):
         check_equality(side)
-    undone = commits_but(apart.base, origins(apart.source))
-    done = commits_but(apart.source, origins(apart.base))
-    if undone and done:
-        raise UnmergeableTableError("source rewrote the table's history since base")
-    since = commits_but(apart.dest, origins(apart.base))
+    undone = apart.undone()
     if undone:
-        check_not_merged(undone, apart.dest)
-        sides = base, source, dest
-        return _undoing(undone, sides, apart.dest, since, signature)
-    shared = {each.origin for each in (*apart.base, *apart.source)}
-    ours = [each for each in apart.dest if each.origin not in shared]
-    theirs = commits_but(done, effects(standing(since, origins(done))))
-    check_merged_once(theirs, (*apart.base, *apart.dest))
+        return _undoing(undone, (base, source, dest), apart, signature)
+    theirs, ours = apart.repeated(), apart.ours
     _check_format(source.document, (*theirs, *ours))
     document = settled(base.document, source.document, dest.document, theirs, ours)
     if not theirs and document == dest.document:
         return UnitedTable()
     check_overwrites(source, theirs, dest, ours)
-    states = FileStates.of(dest, apart.dest, shared)
+    states = FileStates.of(dest, apart.dest, apart.shared)
     replay = _Replay(source, dest, states, Continuation(dest, document, signature))
     numbers = {each.snapshot["snapshot-id"] for each in theirs}
     in_dest = {each.origin for each in apart.dest}
@@ -259,12 +227,12 @@ def _key(entry: Entry | None) -> FileKey | None:
 def _undoing(
     undone: Sequence[IcebergCommit],
     sides: tuple[Table, Table, Table],
-    ours: Sequence[IcebergCommit],
-    since: Sequence[IcebergCommit],
+    apart: IcebergApart,
     signature: IcebergSignature,
 ) -> UnitedTable:
     """Return a snapshot that undoes commits of base, or nothing if dest already did."""
     base, source, dest = sides
+    ours, since = apart.dest, apart.since
     targets = still_to_undo(undone, ours)
     alone = not since and len(targets) == len(undone)
     document = settled(base.document, source.document, dest.document, (), since)

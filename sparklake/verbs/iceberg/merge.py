@@ -9,7 +9,8 @@ from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
-from sparklake.iceberg_metadata.union.unite import CommitsApart, united
+from sparklake.iceberg_metadata.union.snapshots import IcebergApart, commits_apart
+from sparklake.iceberg_metadata.union.unite import united
 from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
@@ -99,10 +100,10 @@ def _united(
 
 def _apart(
     context: Context, sides: ThreeWayTrees, folders: Sequence[MetadataFolder]
-) -> tuple[Sequence[SideTable], CommitsApart]:
+) -> tuple[Sequence[SideTable], IcebergApart]:
     with unmergeable():
         tables = side_tables(context, sides, folders)
-        return tables, CommitsApart.of(*(each.table for each in tables))
+        return tables, commits_apart(*(each.table for each in tables))
 
 
 def find_iceberg_rows(
@@ -138,7 +139,7 @@ def _overlaps(
 
 
 def _taken(
-    refused: TableUnion, tables: Sequence[SideTable], apart: CommitsApart, winner: Strategy
+    refused: TableUnion, tables: Sequence[SideTable], apart: IcebergApart, winner: Strategy
 ) -> TableUnion:
     """Return the union that selects the winner's side of the whole table, if possible."""
     _, source, dest = tables

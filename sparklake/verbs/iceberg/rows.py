@@ -16,8 +16,7 @@ from sparklake.iceberg_metadata.edits import editable
 from sparklake.iceberg_metadata.entries import FileKey
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
 from sparklake.iceberg_metadata.union.rows import DataFiles, RowFiles, RowTables
-from sparklake.iceberg_metadata.union.snapshots import Table
-from sparklake.iceberg_metadata.union.unite import CommitsApart
+from sparklake.iceberg_metadata.union.snapshots import IcebergApart, Table
 from sparklake.namespace.addresses import new_data_key
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
@@ -68,7 +67,7 @@ class IcebergRows:
     trees: ThreeWayTrees
     rows: Rows
     tables: Sequence[SideTable]
-    apart: CommitsApart
+    apart: IcebergApart
 
     @property
     def folder(self) -> str:
