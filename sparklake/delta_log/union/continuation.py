@@ -51,7 +51,7 @@ class RowIds:
         ids._take(dest.find_adds(paths).values())
         domain = dest.find_domain(ROW_TRACKING)
         if domain is not None and not domain.get("removed"):
-            highest = _number(domain.get("configuration"), "rowIdHighWaterMark")
+            highest = find_number(domain.get("configuration"), "rowIdHighWaterMark")
             if highest is None:
                 raise UnmergeableTableError("the table's highest row id is not known")
             ids.highest = highest
@@ -82,7 +82,7 @@ class RowIds:
     def _with_ids(self, fields: Fields, version: int, is_new: bool) -> Fields:
         path = name_of(fields["path"])
         if path not in self.of_files and is_new:
-            rows = _number(fields.get("stats"), "numRecords")
+            rows = find_number(fields.get("stats"), "numRecords")
             if rows is None:
                 raise UnmergeableTableError(
                     "row tracking needs the number of rows, which the statistics of files lack",
@@ -121,7 +121,8 @@ def _ids(fields: Fields) -> tuple[int, int]:
     return fields.get("baseRowId", -1), fields.get("defaultRowCommitVersion", -1)
 
 
-def _number(text: object, name: str) -> int | None:
+def find_number(text: object, name: str) -> int | None:
+    """Return a number in statistics or in the domain of row ids, or None if it is not recorded."""
     try:
         number: int | None = getattr(_decode(text if isinstance(text, str) else "{}"), name)
     except BAD_JSON:

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from sparklake.delta_log.actions import Fields
 from sparklake.delta_log.delta_commits import DeltaCommit
+from sparklake.delta_log.union.continuation import find_number
 from sparklake.delta_log.union.liveness import live_after
-from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.unions.commits import commits_but, origins
 from sparklake.unions.dropped import DroppedCommits
-
-
-class _Statistics(msgspec.Struct):
-    numRecords: int | None = None  # noqa: N815  (Delta's name)
-
-
-_decode = msgspec.json.Decoder(_Statistics).decode
 
 
 def describe_dropped(
@@ -38,9 +29,6 @@ def describe_dropped(
 
 
 def _rows(fields: Fields) -> int | None:
-    try:
-        rows = _decode(fields.get("stats") or "{}").numRecords
-    except BAD_JSON:
-        return None
+    rows = find_number(fields.get("stats"), "numRecords")
     vector = fields.get("deletionVector") or {}
     return None if rows is None else rows - int(vector.get("cardinality", 0))

@@ -19,7 +19,7 @@ from sparklake.delta_log.union.log_sides import (
     removal,
 )
 from sparklake.delta_log.union.marked_files import MarkedFiles, VectorChange
-from sparklake.delta_log.union.schemas import ROW_TRACKING, check_fits, same_metadata
+from sparklake.delta_log.union.schemas import ROW_TRACKING, check_fits, is_enabled, same_metadata
 from sparklake.unions.commits import commits_but, origins, still_to_undo, undo_origin
 from sparklake.unions.conflicts import UnmergeableTableError
 
@@ -177,11 +177,9 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
 
 
 def _check_rows(net: _Net, dest: LogSide) -> None:
-    settings = (dest.metadata or {}).get("configuration") or {}
-    active = {name for name, value in settings.items() if str(value).lower() == "true"}
-    if net.added and "delta.appendOnly" in active:
+    if net.added and is_enabled(dest.metadata, "delta.appendOnly"):
         raise UnmergeableTableError("the table is append-only")
-    if net.added and net.removed and "delta.enableChangeDataFeed" in active:
+    if net.added and net.removed and is_enabled(dest.metadata, "delta.enableChangeDataFeed"):
         raise UnmergeableTableError(
             "the table has a change data feed, and reverting would change rows"
         )
