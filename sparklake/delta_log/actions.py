@@ -40,7 +40,7 @@ def fields_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class FileKey:
     """The identity of a file in Delta. The path is decoded, because writers escape differently."""
 

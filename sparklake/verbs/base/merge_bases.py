@@ -35,6 +35,11 @@ def best_common_ancestors(context: Context, left: Commit, right: Commit) -> list
     return bases
 
 
+BASE, SOURCE, DEST = 0, 1, 2
+SIDE_NAMES = ("base", "source", "dest")
+"""The names of the sides, in the order of `ThreeWayTrees.trees`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThreeWayTrees:
     """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.

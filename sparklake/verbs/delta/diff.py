@@ -69,9 +69,9 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Fields]:
     return [
-        fields
-        for key, fields in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))
-        if key not in others or changed.intersection(file_keys(log_folder, fields))
+        files[key]
+        for key in sorted(files)
+        if key not in others or changed.intersection(file_keys(log_folder, files[key]))
     ]
 
 

@@ -17,7 +17,7 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
@@ -28,8 +28,6 @@ Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
 
 _LOG = LOG_FOLDER.encode()
-_SOURCE, _DEST = 1, 2
-"""The positions of the sides in trees and logs."""
 
 
 def delta_union(
@@ -41,13 +39,13 @@ def delta_union(
         return None
     union = TableUnion(folder, changed_values(logs))
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
-        return _of_one_side(context, sides, union, logs, _DEST, meets)
+        return _of_one_side(context, sides, union, logs, DEST, meets)
     if not sides.path_filter.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.path_filter for key in union.log)
     ):
         return replace(union, refusal="the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
-        return _of_one_side(context, sides, union, logs, _SOURCE, meets)
+        return _of_one_side(context, sides, union, logs, SOURCE, meets)
     try:
         read = VectorReader(context, sides.trees, folder_of_log(folder)).deleted_rows
         base_log, source_log, dest_log = (
@@ -58,7 +56,7 @@ def delta_union(
     apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
     try:
         merged = united(base_log, source_log, dest_log, union_signature())
-        needed = needed_keys(logs, apart, _DEST, merged.commits)
+        needed = needed_keys(logs, apart, DEST, merged.commits)
     except UnmergeableTableError as error:
         drops = {
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
@@ -97,7 +95,7 @@ def find_delta_rows(
     """
     log = folder.encode() + _LOG
     logs = [tree_log.read_log(context, tree, log) for tree in sides.trees]
-    if not (logs[_SOURCE].commits and logs[_DEST].commits):
+    if not (logs[SOURCE].commits and logs[DEST].commits):
         return None
     with refusing():
         return DeltaRows(context, sides, rows, log, logs, tree_log.log_sides(logs))
@@ -124,7 +122,7 @@ def _taken(
     winner: Strategy,
 ) -> TableUnion:
     """Return the union that selects the winner's side of the whole table, if possible."""
-    place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
+    place = SOURCE if winner is Strategy.SOURCE_WINS else DEST
     try:
         needed = needed_keys(logs, apart, place)
     except UnmergeableTableError as error:
@@ -149,7 +147,7 @@ def _of_one_side(
     try:
         needed = needed_keys(logs, tree_log.commits_apart(logs), place)
     except UnmergeableTableError as error:
-        other = sides.trees[_DEST if place == _SOURCE else _SOURCE]
+        other = sides.trees[DEST if place == SOURCE else SOURCE]
         missing = gone_files(context, union.folder, sides.base, other)
         return replace(alone, refusal=str(error)) if missing else None
     return replace(alone, needed=record_ids(context, sides.trees[place], needed))

@@ -12,14 +12,7 @@ from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.actions import (
-    Action,
-    Fields,
-    FileKey,
-    decode_actions,
-    encode_actions,
-    fields_of,
-)
+from sparklake.delta_log.actions import Action, FileKey, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
@@ -43,7 +36,7 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
 from sparklake.verbs.delta.tree_log import Commits, TreeLog
@@ -58,9 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sparklake.frames.tables.row_merge import RowSides
-
-_BASE, _SOURCE, _DEST = 0, 1, 2
-_NAMES = ("base", "source", "dest")
 
 
 @dataclass(frozen=True)
@@ -135,8 +125,8 @@ class DeltaRows:
             {key: fields for key, fields in each.items() if (key in both) == shared}
             for each, shared in ((source.lost, False), (dest.lost, False), (source.lost, True))
         ]
-        frames = [self._frame(_BASE, each) for each in base]
-        frames += [self._frame(_SOURCE, source.gained), self._frame(_DEST, dest.gained)]
+        frames = [self._frame(BASE, each) for each in base]
+        frames += [self._frame(SOURCE, source.gained), self._frame(DEST, dest.gained)]
         schema = merged_schema(*(frames[at].schema for at in (0, 3, 4)))
         return RowSides(*frames), schema
 
@@ -144,9 +134,9 @@ class DeltaRows:
         side = self.log_sides[at]
         if side.metadata is None or side.protocol is None:
             # A table that both sides created has no rows in base.
-            side, files = self.log_sides[_DEST], {}
-        tree = TableTree(self.context, _NAMES[at], self._tree(at), self.folder)
-        view = tree.view(side, _ordered(files))
+            side, files = self.log_sides[DEST], {}
+        tree = TableTree(self.context, SIDE_NAMES[at], self._tree(at), self.folder)
+        view = tree.view(side, [files[each] for each in sorted(files)])
         assert view is not None
         return load_delta(self.context.runners.session(), view.uri, {})
 
@@ -156,8 +146,8 @@ class DeltaRows:
     @refusing()
     def write(self, merged: MergedRows) -> RowCommit:
         """Commit changed rows with Delta to a private table of the files that may change."""
-        dest, signature = self.log_sides[_DEST], union_signature()
-        version = self.logs[_DEST].latest + 1
+        dest, signature = self.log_sides[DEST], union_signature()
+        version = self.logs[DEST].latest + 1
         if not merged.counts.changes:
             return RowCommit(version, restated((), self._settings, dest, signature), {})
         check_native(self.context)
@@ -180,7 +170,7 @@ class DeltaRows:
 
     def joined(self, union: TableUnion, commit: RowCommit) -> TableUnion:
         apart = [each.commits for each in self.log_sides]
-        needed = needed_keys(self.logs, apart, _DEST, [commit.actions])
+        needed = needed_keys(self.logs, apart, DEST, [commit.actions])
         folder = folder_of_log(union.folder)
         new = {folder + name.encode() for name in commit.files}
         union = replace(
@@ -191,12 +181,12 @@ class DeltaRows:
         return union.keeping(self.context, self.trees.dest, {*needed} - new)
 
     def _put_table(self, place: str, timestamp: int) -> BaseTable:
-        settings, dest = self._settings, self.log_sides[_DEST]
-        files = editable(self._changed[0], self._live[_DEST], self._live[_BASE])
+        settings, dest = self._settings, self.log_sides[DEST]
+        files = editable(self._changed[0], self._live[DEST], self._live[BASE])
         actions = decode_actions(
             encode_actions(partial_log(settings, dest, files, timestamp)), commit_name(0)
         )
-        table = tree_table(self.context, self._tree(_DEST), _NAMES[_DEST], self.folder)
+        table = tree_table(self.context, self._tree(DEST), SIDE_NAMES[DEST], self.folder)
         log_files = LogFiles(0, (), (commit_name(0),))
         base = BaseTable(table, log_files, {}, names_files=True)
         base.place_files(list(fields_of(actions, "add")))
@@ -238,11 +228,6 @@ def needed_keys(
 
 def union_signature() -> UnionSignature:
     return UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version_of('sparklake')}")
-
-
-def _ordered(files: Files) -> list[Fields]:
-    keys = sorted(files, key=lambda each: (each.path, each.vector))
-    return [files[each] for each in keys]
 
 
 _DELTA_ERROR = re.compile(r"\[DELTA_[^\n]*")

@@ -21,7 +21,7 @@ from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
 from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import has_log
 from sparklake.verbs.tables.other_formats import check_no_other, is_iceberg
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from sparklake.frames.tables.row_merge import RowSides
 
-_REFS = ("base", "source", "dest")
-_BASE, _SOURCE, _DEST = 0, 1, 2
-
 
 def find_parquet_rows(
     context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
@@ -54,11 +51,11 @@ def find_parquet_rows(
     """
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
-    versions = _pair(context, sides.trees, folder, (_SOURCE, _DEST)).tables()
+    versions = _pair(context, sides.trees, folder, (SOURCE, DEST)).tables()
     # The metadata decides which files of a Delta or Iceberg table are valid.
     if any(has_log(each) or is_iceberg(each.other, folder) for each in versions):
         return None
-    if not _changes(context, sides, folder, (_SOURCE, _DEST)).every:
+    if not _changes(context, sides, folder, (SOURCE, DEST)).every:
         return None
     if len(sides.bases) > 1:
         # The state of a file in several merge bases may be unknown.
@@ -67,7 +64,7 @@ def find_parquet_rows(
             "merge without the rule for this folder"
         )
     source, dest = (
-        _changes(context, sides, folder, pair) for pair in ((_BASE, _SOURCE), (_BASE, _DEST))
+        _changes(context, sides, folder, pair) for pair in ((BASE, SOURCE), (BASE, DEST))
     )
     if not source.every & dest.every:
         return None
@@ -109,7 +106,7 @@ def _pair(
 ) -> FolderPair:
     one, other = places
     both = context.trees.get(trees[one]), context.trees.get(trees[other])
-    return FolderPair(context, folder, (_REFS[one], _REFS[other]), both)
+    return FolderPair(context, folder, (SIDE_NAMES[one], SIDE_NAMES[other]), both)
 
 
 @dataclass(frozen=True)
@@ -143,11 +140,11 @@ class ParquetRows:
         """The files of each set of `RowSides`."""
         both = self.source.old & self.dest.old
         sets = [
-            (_BASE, self.source.old - both),
-            (_BASE, self.dest.old - both),
-            (_BASE, both),
-            (_SOURCE, self.source.new),
-            (_DEST, self.dest.new),
+            (BASE, self.source.old - both),
+            (BASE, self.dest.old - both),
+            (BASE, both),
+            (SOURCE, self.source.new),
+            (DEST, self.dest.new),
         ]
         return [self._side(place, names, None) for place, names in sets]
 
@@ -167,7 +164,7 @@ class ParquetRows:
 
         spark = self.context.runners.session()
         shared = self._shared
-        old = self._side(_BASE, self.source.old | self.dest.old, shared)
+        old = self._side(BASE, self.source.old | self.dest.old, shared)
         base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *self._sets[3:]))
         source, dest = (_over(base, each) for each in new)
         schema = merged_schema(base, source, dest)
@@ -193,7 +190,7 @@ class ParquetRows:
     def _shared(self) -> str | None:
         """A file of dest that the merge neither reads nor writes."""
         touched = self.dest.new | self.source.old
-        return next((each for each in self._names(_DEST) if each not in touched), None)
+        return next((each for each in self._names(DEST) if each not in touched), None)
 
     def _names(self, place: int) -> Iterable[str]:
         return self._pair(place).names(0)
@@ -204,13 +201,13 @@ class ParquetRows:
     @cached_property
     def _partitions(self) -> PartitionColumns:
         columns = PartitionColumns()
-        columns.add_names(name for place in (_BASE, _SOURCE, _DEST) for name in self._names(place))
+        columns.add_names(name for place in (BASE, SOURCE, DEST) for name in self._names(place))
         return columns
 
     def _side(self, place: int, names: Iterable[str], shared: str | None) -> TableSide:
         files = self._pair(place).files(0, sorted(names))
         # An unchanged file of dest is the same in base.
-        sample = self._pair(_DEST).files(0, [shared] if shared else [])
+        sample = self._pair(DEST).files(0, [shared] if shared else [])
         return TableSide.of(files, sample, self._partitions)
 
     def conflict(self) -> Conflict:
