@@ -23,7 +23,7 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import DEST, ThreeWayTrees
 from sparklake.verbs.iceberg.side_tables import SideTable, union_signature, unmergeable
 from sparklake.verbs.iceberg.table_copy import copied_document, put_document
 from sparklake.verbs.iceberg.write import session_catalog
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from sparklake.frames.tables.row_merge import RowSides
 
-_DEST = 2
 _SETS = ("only_source", "only_dest", "both", "source", "dest")
 
 
@@ -71,7 +70,7 @@ class IcebergRows:
 
     @property
     def folder(self) -> str:
-        return table_of(self.tables[_DEST].metadata.folder).decode()
+        return table_of(self.tables[DEST].metadata.folder).decode()
 
     @property
     def identity(self) -> Hashable:
@@ -79,7 +78,7 @@ class IcebergRows:
 
     @property
     def _location(self) -> str:
-        location: str = self.tables[_DEST].table.document["location"]
+        location: str = self.tables[DEST].document["location"]
         return location
 
     @cached_property
@@ -143,9 +142,9 @@ class IcebergRows:
     @unmergeable()
     def write(self, merged: MergedRows) -> RowSnapshot:
         """Merge changed rows with Iceberg into a private table of the files that may change."""
-        dest = self.tables[_DEST]
+        dest = self.tables[DEST]
         place, copy = new_data_key(), new_data_key()
-        document, uri = self._put(copy, "base", _DEST, self._files.editable)
+        document, uri = self._put(copy, "base", DEST, self._files.editable)
         changed = self._merged(document, copy, uri, merged) if merged.counts.changes else document
         folder = Location(uri)
 
@@ -182,7 +181,7 @@ class IcebergRows:
         return changed
 
     def joined(self, union: TableUnion, snapshot: RowSnapshot) -> TableUnion:
-        dest = self.tables[_DEST]
+        dest = self.tables[DEST]
         live = {key.path for key in self._files.touched - snapshot.removed}
         union = replace(union, files=snapshot.files, place=snapshot.place, objects=snapshot.objects)
         return union.keeping(self.context, self.trees.dest, map(dest.key, live))

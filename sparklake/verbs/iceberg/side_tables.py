@@ -13,7 +13,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError, ObjectNotFound
 from sparklake.extras import missing_extras
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.iceberg_metadata.documents import decode_document
+from sparklake.iceberg_metadata.documents import Document, decode_document
 from sparklake.iceberg_metadata.file_names import Location, current_metadata
 from sparklake.iceberg_metadata.union.continuation import IcebergSignature
 from sparklake.iceberg_metadata.union.snapshots import Table
@@ -21,14 +21,12 @@ from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import SIDE_NAMES, ThreeWayTrees
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.iceberg.table_copy import check_addresses
 from sparklake.verbs.iceberg.tree_table import file_name, read_metadata
 from sparklake.verbs.tables.metadata_folders import MetadataFolder
 from sparklake.verbs.tables.unions import table_of
-
-_NAMES = ("base", "source", "dest")
 
 
 @contextmanager
@@ -53,7 +51,7 @@ class SideTable:
     name: str
     metadata: MetadataFolder
     info: ObjectInfo
-    table: Table
+    document: Document
     bodies: dict[str, bytes]
 
     @staticmethod
@@ -71,23 +69,23 @@ class SideTable:
         key = metadata.folder + current.encode()
         if is_disagreement(metadata.records[key]):
             raise UnmergeableTableError("the best common ancestors disagree on the table")
-        document = decode_document(metadata.body(key))
-        table = Table(document, lambda _: b"")
-        result = SideTable(
+        return SideTable(
             context=context,
             tree=tree,
             name=name,
             metadata=metadata,
             info=metadata.file(key),
-            table=table,
+            document=decode_document(metadata.body(key)),
             bodies=bodies,
         )
-        table.find = result.read
-        return result
+
+    @cached_property
+    def table(self) -> Table:
+        return Table(self.document, self.read)
 
     @cached_property
     def _location(self) -> Location:
-        return Location(self.table.document["location"])
+        return Location(self.document["location"])
 
     @cached_property
     def _snapshot(self) -> Snapshot:
@@ -120,7 +118,7 @@ def side_tables(
     bodies: dict[str, bytes] = {}
     base, source, dest = (
         SideTable.of(context, *each, bodies)
-        for each in zip(sides.trees, _NAMES, folders, strict=True)
+        for each in zip(sides.trees, SIDE_NAMES, folders, strict=True)
     )
     if source is None or dest is None:
         raise UnmergeableTableError(
@@ -134,7 +132,7 @@ def side_tables(
 def union_signature(dest: SideTable, place: str) -> IcebergSignature:
     """Return a union's signature, with new files in a folder of the storage namespace."""
     start, namespace = len(dest.metadata.folder), dest.context.info.storage_namespace
-    location = dest.table.document["location"]
+    location = dest.document["location"]
     return IcebergSignature(
         timestamp=time.time_ns() // 1_000_000,
         token=str(uuid.uuid4()),
