@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
-from sparklake.graveler.keys import Interval, prefix_interval
+from sparklake.graveler.keys import prefix_interval
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
 from sparklake.iceberg_metadata.union.snapshots import IcebergApart, commits_apart
@@ -24,14 +24,9 @@ from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
 
 
 def iceberg_union(
-    context: Context,
-    sides: ThreeWayTrees,
-    folder: bytes,
-    resolution: Resolution,
-    meets: Callable[[Interval], bool],
+    context: Context, sides: ThreeWayTrees, folder: bytes, resolution: Resolution
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
-    del meets
     folders = _folders(context, sides, folder)
     base, source, dest = (each.ids for each in folders)
     if source == dest:

@@ -80,9 +80,9 @@ def table_unions(
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     unions = (
-        (iceberg_union if is_iceberg(folder) else delta_union)(
-            context, sides, folder, resolution, meets
-        )
+        iceberg_union(context, sides, folder, resolution)
+        if is_iceberg(folder)
+        else delta_union(context, sides, folder, resolution, meets)
         for folder in logs
         if resolution.unites(folder) and sides.path_filter.parts(prefix_interval(table_of(folder)))
     )
