@@ -83,19 +83,16 @@ def revert(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
     """Undo the changes of each commit on a branch, in the given order, atomically."""
-
-    def step(change: _Change) -> _ReplayStep:
-        origin = change.commit
-        message = (
-            options.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
-        )
-        signature = sign(context, message, options.committer, options.metadata)
-        return _ReplayStep(f"revert {origin.id[:12]}", origin, change.before, signature)
-
     fence = get_branch(context, branch).fence
     changes = [_change(context, ref, options) for ref in refs]
     check_kept(context, [each.before.id for each in changes if each.before is not None])
-    return _replay(context, "revert", branch, list(map(step, changes)), options, fence)
+    steps = []
+    for origin, before in changes:
+        default = f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
+        message = options.message or default
+        signature = sign(context, message, options.committer, options.metadata)
+        steps.append(_ReplayStep(f"revert {origin.id[:12]}", origin, before, signature))
+    return _replay(context, "revert", branch, steps, options, fence)
 
 
 @restarts(versions=True)
@@ -103,18 +100,16 @@ def cherry_pick(
     context: Context, branch: str, refs: Sequence[str], options: ReplayOptions
 ) -> list[Commit]:
     """Apply the changes of each commit to a branch, in the given order, atomically."""
-
-    def step(change: _Change) -> _ReplayStep:
-        origin = change.commit
-        message = options.message or origin.message
-        labels = {**(options.metadata or own_metadata(origin)), **origin_labels(origin)}
-        signature = sign(context, message, options.committer, labels)
-        return _ReplayStep(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
-
     fence = get_branch(context, branch).fence
     changes = [_change(context, ref, options) for ref in refs]
     check_kept(context, [each.commit.id for each in changes])
-    return _replay(context, "cherry-pick", branch, list(map(step, changes)), options, fence)
+    steps = []
+    for origin, before in changes:
+        message = options.message or origin.message
+        labels = {**(options.metadata or own_metadata(origin)), **origin_labels(origin)}
+        signature = sign(context, message, options.committer, labels)
+        steps.append(_ReplayStep(f"cherry-pick {origin.id[:12]}", before, origin, signature))
+    return _replay(context, "cherry-pick", branch, steps, options, fence)
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
