@@ -23,6 +23,7 @@ from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.vectors import vector_place
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.algebra.changes import ChangeType
+from sparklake.verbs.base.content import read_body
 from sparklake.verbs.delta.table_copy import entry_bodies, log_body
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.stream_reads import TableChange
@@ -147,8 +148,7 @@ def new_files(change: TableChange) -> Iterator[ScanFile]:
     table, log = change.after, dict(log_files(change.after))
     for version in _new_versions(change):
         name = commit_name(version)
-        ((_, body),) = entry_bodies(log, (name,), table.ref)
-        actions = decode_actions(body, name)
+        actions = decode_actions(read_body(log[name], table.ref), name)
         for fields in fields_of(actions, "protocol"):
             check_readable(fields, {}, change.what, INSTEAD)
         for fields in fields_of(actions, "metaData"):

@@ -109,17 +109,15 @@ def copy_log(
         )
     base = BaseTable(table, files, log, names_files)
     with scratch_folder() as scratch:
-        placed = base.placed(scratch)
-        while some := {_copied(write, name): each for name, each in islice(placed, _PUT_AT_ONCE)}:
+        placed = (
+            (f"{write.place}/{LOG_FOLDER}{name}", each) for name, each in base.placed(scratch)
+        )
+        while some := dict(islice(placed, _PUT_AT_ONCE)):
             paths = {key: each for key, each in some.items() if isinstance(each, Path)}
             context.store.put_files_if_absent(paths)
             bodies = {key: each for key, each in some.items() if isinstance(each, bytes)}
             context.store.put_many_if_absent(bodies)
     return base
-
-
-def _copied(write: Write, name: str) -> str:
-    return f"{write.place}/{LOG_FOLDER}{name}"
 
 
 def placed_files(

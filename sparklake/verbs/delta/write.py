@@ -75,10 +75,9 @@ class _Copy(TableCopy):
             checkpoint = {
                 name: self.put(name, path.read_bytes()) for name, path in log.checkpoint.items()
             }
-        staged = _StagedLog(log.entries, rows, checkpoint)
         names = new_names(self.base, log.entries)
         with named_files(context, request.branch, write.place, names, "Delta") as files:
-            return self.land(files, lambda table: _log_rows(self, staged, table))
+            return self.land(files, partial(_log_rows, self, log.entries, rows, checkpoint))
 
 
 @contextmanager
@@ -101,27 +100,21 @@ def _copied(
 # --- landing --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _StagedLog:
-    """New log files as rows of FILE_SCHEMA: of the entries, and of a checkpoint by name."""
-
-    entries: Sequence[Sequence[Action]]
-    rows: Sequence[pa.RecordBatch]
-    checkpoint: Mapping[str, pa.RecordBatch]
-
-    def by_name(self, first: int, *, alone: bool) -> Mapping[str, pa.RecordBatch]:
-        """Return the rows by log name, from a version on.
-
-        The checkpoint describes the log only if no concurrent entries precede the new ones.
-        """
-        entries = {commit_name(first + at): row for at, row in enumerate(self.rows)}
-        return {**entries, **self.checkpoint} if alone else entries
-
-
-def _log_rows(copy: _Copy, log: _StagedLog, table: TableVersion) -> Mapping[str, pa.RecordBatch]:
-    landed = _landed_meanwhile(copy, log.entries, table)
-    rows = log.by_name(copy.base.files.version + 1 + landed, alone=not landed)
-    return {f"{LOG_FOLDER}{name}": row for name, row in rows.items()}
+def _log_rows(
+    copy: _Copy,
+    entries: Sequence[Sequence[Action]],
+    rows: Sequence[pa.RecordBatch],
+    checkpoint: Mapping[str, pa.RecordBatch],
+    table: TableVersion,
+) -> Mapping[str, pa.RecordBatch]:
+    """Return the rows of new entries, and of a checkpoint, by their names in the table."""
+    landed = _landed_meanwhile(copy, entries, table)
+    first = copy.base.files.version + 1 + landed
+    by_name = {commit_name(at): row for at, row in enumerate(rows, first)}
+    if not landed:
+        # The checkpoint describes the log only if no concurrent entries precede the new ones.
+        by_name.update(checkpoint)
+    return {f"{LOG_FOLDER}{name}": row for name, row in by_name.items()}
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]], table: TableVersion) -> int:
