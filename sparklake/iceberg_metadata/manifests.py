@@ -64,12 +64,10 @@ class TableFile:
 
 
 def manifests_in(body: bytes) -> Iterator[Manifest]:
-    """Parse a manifest list."""
     return map(parse_manifest, decode_records(body))
 
 
 def parse_manifest(fields: ById) -> Manifest:
-    """Parse an entry of a manifest list."""
     _check_plain(fields, 519)
     return Manifest(
         path=_value(fields, 500, str),

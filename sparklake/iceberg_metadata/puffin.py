@@ -20,8 +20,6 @@ _ROW_POSITION = 2147483645
 
 @dataclass(frozen=True, slots=True)
 class VectorSlice:
-    """The place of a vector in its file."""
-
     offset: int
     length: int
 

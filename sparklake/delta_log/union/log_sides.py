@@ -67,7 +67,6 @@ _CARRIED = ("path", "partitionValues", "size", "deletionVector")
 
 
 def removal(fields: Fields, signature: UnionSignature, data_change: bool) -> Action:
-    """Return the action to remove a live file."""
     removed = {name: fields[name] for name in _CARRIED if fields.get(name) is not None}
     removed |= {"deletionTimestamp": signature.timestamp, "dataChange": data_change}
     return {"remove": {**removed, "extendedFileMetadata": True}}

@@ -107,7 +107,6 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
 
 
 def can_merge_rows(base: LogSide, source: LogSide, dest: LogSide) -> bool:
-    """Return whether the settings allow a merge of rows."""
     try:
         row_settings(base, source, dest)
     except UnmergeableTableError:

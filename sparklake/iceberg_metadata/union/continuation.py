@@ -98,7 +98,6 @@ class Continuation:
         return self.signature.place(name)
 
     def find_manifest(self, path: str) -> ManifestFile | None:
-        """Return a new manifest."""
         return self._new.get(path)
 
     def new_name(self, kind: str) -> str:

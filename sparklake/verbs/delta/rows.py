@@ -110,12 +110,10 @@ class DeltaRows:
 
     @property
     def key(self) -> Sequence[str]:
-        """The key in the table's properties."""
         return key_in(self._settings.metadata.get("configuration"))
 
     @refusing()
     def sides(self) -> tuple[RowSides, StructType]:
-        """Return the rows of the changed files, and the merged columns."""
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         check_delta(self.context.runners.session())

@@ -99,13 +99,11 @@ class IcebergRows:
 
     @property
     def key(self) -> Sequence[str]:
-        """The key in the table's properties."""
         return key_in(self._sides.settings.get("properties"))
 
     @refusing()
     @unmergeable()
     def sides(self) -> tuple[RowSides, StructType]:
-        """Return the rows of the changed files, and the merged columns."""
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         # Reports a missing jar.

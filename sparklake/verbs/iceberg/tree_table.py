@@ -122,7 +122,6 @@ def parse_table(
 
 
 def find_metadata(table: TableVersion) -> ObjectInfo | None:
-    """Return the object of the current metadata."""
     folder = table.folder + METADATA_FOLDER
     keys = table.objects.within(prefix_interval(key_prefix(folder)))
     objects = {each.path.removeprefix(folder): each for each in keys}

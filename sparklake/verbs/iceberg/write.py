@@ -85,7 +85,6 @@ class _Copy(TableCopy):
 
     @property
     def name(self) -> str:
-        """The name of the copy in SQL."""
         return f"{self.catalog}.`{self.write.id}`"
 
     def save(self, rows: DataFrame) -> None:

@@ -121,7 +121,6 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """The new objects by key."""
         return {self.table + name.encode(): body for name, body in self.files.items()}
 
     def becomes(self, stored: StoredValues) -> bytes | None:
