@@ -13,6 +13,8 @@ _SHOWN = 5
 class UnmergeableTableError(Exception):
     """A conflict between the logs of a table: the reason and the files."""
 
+    rows: Mapping[str, Sequence[int]] = {}
+
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         self.files = sorted(set(files))
         text = ", ".join(self.files[:_SHOWN])

@@ -15,7 +15,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
+from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log
@@ -62,21 +62,19 @@ def delta_union(
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
             Strategy.DEST_WINS: describe_dropped("source", theirs, ours, old),
         }
-        rows = error.rows if isinstance(error, OverlappingRowsError) else {}
-        refused = replace(union, refusal=str(error), drops=drops, overlaps=rows)
+        refused = replace(union, refusal=str(error), drops=drops, overlaps=error.rows)
         if source_log.metadata is None or dest_log.metadata is None:
             # One side dropped the table. No log lists the files that the other side needs.
             return refused
-        winner = resolution.side(folder)
-        if winner is None:
-            rule = resolution.rows(folder_of_log(folder))
-            log_sides = base_log, source_log, dest_log
-            if rule is None:
-                helps = can_merge_rows(*log_sides)
-                return replace(refused, may_be_taken=True, may_merge_rows=helps)
-            pending = DeltaRows(context, sides, rule, folder, logs, log_sides)
-            return replace(refused, may_be_taken=True, pending=pending)
-        return _taken(context, sides, refused, logs, apart, winner)
+        winner, rule = resolution.side(folder), resolution.rows(union.table)
+        if winner is not None:
+            return _taken(context, sides, refused, logs, apart, winner)
+        refused = replace(refused, may_be_taken=True)
+        log_sides = base_log, source_log, dest_log
+        if rule is None:
+            return replace(refused, may_merge_rows=can_merge_rows(*log_sides))
+        pending = DeltaRows(context, sides, rule, folder, logs, log_sides)
+        return replace(refused, pending=pending)
     files = {
         log_key(version): encode_actions(actions)
         for version, actions in enumerate(merged.commits, dest.latest + 1)

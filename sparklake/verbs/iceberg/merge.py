@@ -14,7 +14,7 @@ from sparklake.iceberg_metadata.union.unite import united
 from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError, refusing
+from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows
@@ -75,7 +75,10 @@ def _united(
             union,
             refusal=str(error),
             may_be_taken=True,
-            overlaps=_overlaps(error, dest, union),
+            overlaps={
+                dest.key(path).removeprefix(union.table).decode(): positions
+                for path, positions in error.rows.items()
+            },
             drops={
                 Strategy.SOURCE_WINS: describe_dropped(
                     "dest", apart.dest, apart.source, apart.base
@@ -123,14 +126,6 @@ def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[Meta
         MetadataFolder(folder, read_records(context, each, folder), namespace)
         for each in sides.trees
     ]
-
-
-def _overlaps(
-    error: UnmergeableTableError, dest: SideTable, union: TableUnion
-) -> dict[str, Sequence[int]]:
-    rows = error.rows if isinstance(error, OverlappingRowsError) else {}
-    start = len(union.table)
-    return {dest.key(path)[start:].decode(): some for path, some in rows.items()}
 
 
 def _taken(
