@@ -194,17 +194,12 @@ def _sized(data: bytes) -> bytes:
 
 def _parsed(schema: Mapping[str, Any]) -> Any:
     from fastavro import parse_schema
+    from fastavro.schema import SchemaParseException
 
     try:
         return parse_schema(schema)  # type: ignore[arg-type]
-    except (*_BAD_RECORD, AttributeError, _schema_error()) as error:
+    except (*_BAD_RECORD, AttributeError, SchemaParseException) as error:
         raise CorruptFileError(f"an Avro file has an invalid schema: {error}") from error
-
-
-def _schema_error() -> type[Exception]:
-    from fastavro.schema import SchemaParseException
-
-    return SchemaParseException
 
 
 def _decompressed(data: bytes, codec: bytes, limit: int) -> bytes:

@@ -83,9 +83,6 @@ class ManifestFile:
         avro, manifest = AvroFile.of(body), parse_manifest(listed)
         return ManifestFile(avro, listed, tuple(_live(avro, listed, manifest)))
 
-    def rewritten(self, rows: Sequence[ById]) -> bytes:
-        return self.avro.with_records(rows)
-
     def listing(
         self, path: str, body: bytes, rows: Sequence[ById], snapshot: int, sequence: int
     ) -> ById:

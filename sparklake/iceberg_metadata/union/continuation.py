@@ -211,7 +211,7 @@ class Continuation:
         self, manifest: ManifestFile, rows: Sequence[ById], number: int, sequence: int
     ) -> ById:
         manifest = rewritable(self.version, manifest)
-        body = manifest.rewritten(rows)
+        body = manifest.avro.with_records(rows)
         path = self.put(f"{METADATA_FOLDER}{self.new_name('m')}.avro", body)
         listed = manifest.listing(path, body, rows, number, sequence)
         self._new[path], self._bodies[path] = ManifestFile.of(body, listed), body

@@ -188,7 +188,7 @@ class RowTables:
             manifest = rewritable(version, self._manifest(at, manifest_path))
             records = [each.with_status(EXISTING) for each in some]
             file = f"{METADATA_FOLDER}{name}-m{len(files)}.avro"
-            files[file] = body = manifest.rewritten(records)
+            files[file] = body = manifest.avro.with_records(records)
             sequence = int(current.get("sequence-number") or 0)
             fields = manifest.listing(place(file), body, records, number, sequence)
             # The entries have the row ids that they inherited.

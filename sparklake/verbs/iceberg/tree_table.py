@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparklake.errors import (
     CorruptFileError,
@@ -29,9 +29,6 @@ from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.tables.version import TableVersion
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 @dataclass(frozen=True, slots=True)
 class IcebergTable:
@@ -53,7 +50,10 @@ class IcebergTable:
 
     def live_files(self) -> list[LiveFile]:
         files = LiveFiles.of(self._files())
-        deletes = ((each, self._position_deletes(each)) for each in files.position_deletes)
+        deletes = (
+            (each, read_position_deletes(self._body(each.path, each.size), each))
+            for each in files.position_deletes
+        )
         return list(files.with_deletes(deletes))
 
     def path(self, uri: str) -> str:
@@ -79,9 +79,6 @@ class IcebergTable:
             yield from map(Manifest, self.snapshot.manifests)
         else:
             yield from manifests_in(self._body(self.snapshot.manifest_list))
-
-    def _position_deletes(self, file: TableFile) -> pa.Table:
-        return read_position_deletes(self._body(file.path, file.size), file)
 
     def _body(self, uri: str, size: int | None = None) -> bytes:
         return read_checked(self.table, self.path(uri), size)
