@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +148,7 @@ def check(spark: SparkSession, folder: Path, cases: list[Case], strategy: Rows) 
 
     sides = RowSides(*(spark.read.parquet(each) for each in written(folder, cases)))
     merge = row_merge(sides, strategy, sides.both.schema, KEY)
-    merge = merge.over(merge.rows.persist())
+    merge = replace(merge, rows=merge.rows.persist())
     found = [dict(case.dest) for case in cases]
     operations = dict.fromkeys(("insert", "update", "delete"), 0)
     for op, row in merge.changes().collect():

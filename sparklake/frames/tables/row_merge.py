@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 from operator import and_, or_
@@ -79,10 +79,6 @@ class RowMerge:
 
     rows: DataFrame
     schema: StructType
-
-    def over(self, rows: DataFrame) -> RowMerge:
-        """Return the same merge over persisted rows."""
-        return replace(self, rows=rows)
 
     def counts(self) -> DataFrame:
         """Count the rows by `outcome`: an operation, a conflict or an invalid key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sparklake.engine.spark import kept_rows
@@ -145,7 +145,7 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
         missing_files(),
         kept_rows(merge.rows) as persisted,
     ):
-        merge = merge.over(persisted)
+        merge = replace(merge, rows=persisted)
         numbers = {each["outcome"]: each["count"] for each in merge.counts().collect()}
         invalid = sorted(numbers.keys() - {INSERT, UPDATE, DELETE, CONFLICT})
         if invalid:
