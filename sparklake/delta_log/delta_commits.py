@@ -76,6 +76,11 @@ class DeltaCommit:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def last_fields(commits: Sequence[DeltaCommit], kind: str) -> Mapping[str, Any] | None:
+    """Return the fields of the last action of a kind in several commits."""
+    return next(filter(None, (each.last(kind) for each in commits[::-1])), None)
+
+
 def parse_commit(version: int, body: bytes) -> DeltaCommit:
     try:
         actions = decode_actions(body, f"commit {version}")

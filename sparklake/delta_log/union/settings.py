@@ -137,8 +137,8 @@ def _combined(
             continue
         if commit.version in steps:
             added = None if previous is None else _added_columns(previous, metadata)
-            same = all(each(metadata) == each(current) for each in (mapping_mode, _table_id))
-            if added is None or not same:
+            is_remapped = mapping_mode(metadata) != mapping_mode(current)
+            if added is None or is_remapped or metadata.get("id") != current.get("id"):
                 ours, theirs = (
                     ", ".join(_changes(before, each.metadata or {})) for each in (dest, source)
                 )
@@ -153,10 +153,6 @@ def _combined(
     if not columns_of(source.metadata or {}).keys() <= columns_of(current).keys():
         raise UnmergeableTableError(OTHER_ORDER)
     return combined
-
-
-def _table_id(metadata: Metadata) -> object:
-    return metadata.get("id")
 
 
 def _added_columns(before: Metadata, after: Metadata) -> list[Column] | None:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import MERGED, ORIGIN, UNDONE, DeltaCommit
+from sparklake.delta_log.delta_commits import MERGED, ORIGIN, UNDONE, DeltaCommit, last_fields
 from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.continuation import check_tracked, continued
 from sparklake.delta_log.union.liveness import FileStates
@@ -107,7 +107,7 @@ def _settled_protocol(
     ours, theirs = dest.protocol or {}, source.protocol or {}
     if _same(ours, base.protocol):
         claims.check_covers(theirs, ours, "source", "dest")
-        if not _same(theirs, _last(source_commits, "protocol", ours)):
+        if not _same(theirs, last_fields(source_commits, "protocol") or ours):
             raise UnmergeableTableError(OTHER_ORDER)
         return []
     if not _same(theirs, base.protocol) and not _same(theirs, ours):
@@ -141,12 +141,6 @@ def _check_settings(
         raise UnmergeableTableError(
             "one side changed the table's schema or properties, and the other side its protocol"
         )
-
-
-def _last(
-    commits: Sequence[DeltaCommit], kind: str, before: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    return next((fields for each in commits[::-1] if (fields := each.last(kind))), before)
 
 
 def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:

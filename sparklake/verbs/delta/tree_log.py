@@ -9,7 +9,7 @@ from itertools import islice
 
 from sparklake.delta_log.actions import Fields, FileKey
 from sparklake.delta_log.checkpoints import Part, adds_in, checkpoint_parts, fields_in
-from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
+from sparklake.delta_log.delta_commits import DeltaCommit, last_fields, parse_commit
 from sparklake.delta_log.file_names import LogListing, log_listing
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide
@@ -195,8 +195,7 @@ def _side(log: TreeLog, at: int, shared_state: Callable[[], dict[str, Fields]]) 
     commits = log.since(at)
     state: dict[str, Fields] = {}
     for kind in _KINDS:
-        fields = next(filter(None, (each.last(kind) for each in commits[::-1])), None)
-        fields = fields or shared_state().get(kind)
+        fields = last_fields(commits, kind) or shared_state().get(kind)
         if fields is None:
             raise UnmergeableTableError(f"the log no longer contains the table's {kind}")
         state[kind] = fields
