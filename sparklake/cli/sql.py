@@ -84,7 +84,7 @@ def _documents(result: Any, limit: int) -> Iterable[Document]:
     from sparklake.verbs.history.log import Log
 
     if isinstance(result, SmallRows):
-        return map(dict, result)
+        return result.rows
     if isinstance(result, Log):
         return map(log_document, result.marked())
     if isinstance(result, Differences):

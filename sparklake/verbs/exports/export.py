@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 from sparklake.errors import InvalidInputError
@@ -47,7 +48,7 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     result = work.result(ref, work.run(ExportPass.COPY, expected=survey))
     work.write_summary(result)
     check_still_ours(store, mark)
-    work.write_mark(mark.finished)
+    work.write_mark(replace(mark, begun=()))
     work.tidy()
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -43,10 +43,6 @@ class ExportMark:
     def origins(self) -> tuple[CommitId | None, ...]:
         """The commits with objects at the destination."""
         return self.begun or (self.commit,)
-
-    @property
-    def finished(self) -> ExportMark:
-        return replace(self, begun=())
 
 
 def find_mark(store: ObjectStore) -> ExportMark | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -38,12 +38,17 @@ _MAX_TASKS = 1024
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A checked source: the input of the tasks, and its reader."""
+    """A checked source: the input of the tasks, its reader, and its rows, None on Spark."""
 
     name: str
     rows: Source
     read: Read
-    runner: Callable[[Context, str], Runner]
+    records: int | None = 0
+
+    def runner(self, context: Context, branch: str) -> Runner:
+        if self.records is None:
+            return context.runners.on_spark(context.title("import", branch))
+        return context.runner(self.records, "import", branch)
 
 
 def one_source(
@@ -77,18 +82,18 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             parts = split_listing(open_store(root))
         size = -(-len(parts) // _MAX_TASKS) or 1
         work = encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
-        return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
+        return OpenSource(root, Work(work), partial(read_listing, root))
     if isinstance(source, Inventory):
         with given_place():
             manifest = read_inventory_manifest(source)
         read = partial(read_inventory, manifest.settings)
-        return OpenSource(name, Work(encode_tasks(manifest.files)), read, partial(_runner, 0))
+        return OpenSource(name, Work(encode_tasks(manifest.files)), read)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
         if isinstance(source, pa.Table):
-            return OpenSource(name, source, iter, partial(_runner, source.num_rows))
+            return OpenSource(name, source, iter, source.num_rows)
         count, batches = _started(source)
-        return OpenSource(name, batches, iter, partial(_runner, count))
+        return OpenSource(name, batches, iter, count)
     columns = getattr(source, "columns", None)
     if columns is None or not hasattr(source, "mapInArrow"):
         raise InvalidInputError(
@@ -96,7 +101,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
             "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)
-    return OpenSource(name, rows_by_path(source), iter, _on_spark)
+    return OpenSource(name, rows_by_path(source), iter, None)
 
 
 def _started(stream: pa.RecordBatchReader) -> tuple[int, Iterator[pa.RecordBatch]]:
@@ -108,14 +113,6 @@ def _started(stream: pa.RecordBatchReader) -> tuple[int, Iterator[pa.RecordBatch
         if count >= THREAD_RECORDS:
             break
     return min(count, THREAD_RECORDS), chain(first, stream)
-
-
-def _runner(records: int, context: Context, branch: str) -> Runner:
-    return context.runner(records, "import", branch)
-
-
-def _on_spark(context: Context, branch: str) -> Runner:
-    return context.runners.on_spark(context.title("import", branch))
 
 
 def _check_columns(names: list[str]) -> None:
