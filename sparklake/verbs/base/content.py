@@ -61,9 +61,6 @@ class ObjectContent:
         _check_size(self.info, self.ref, read.size)
         return read.body
 
-    def check_digest(self, digest: str) -> None:
-        _check_digest(self.info, self.ref, digest)
-
 
 class CheckedContent:
     """The content of an object for one reader, verified after a complete read.
@@ -94,7 +91,7 @@ class CheckedContent:
         self._digest.update(fresh)
         self._hashed += len(fresh)
         if self._hashed == len(self):
-            self._content.check_digest(self._digest.hexdigest())
+            _check_digest(self._content.info, self._content.ref, self._digest.hexdigest())
 
 
 class ReadAhead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import date, timedelta
 from enum import Enum
@@ -93,7 +93,9 @@ def run_once(
             value = act(scope.context)
         except errors.SparklakeError:
             # Another run may have acted, or this one, and only the answer was lost.
-            landed = scope.find_landed()
+            landed = None
+            with suppress(errors.RefStoreUnavailableError):
+                landed = scope.find()
             if landed is None:
                 raise
             return _decoded(landed, context, codec)
@@ -130,12 +132,6 @@ class OnceScope:
             repeated=record.run != self.run.id,
             stored=stored,
         )
-
-    def find_landed(self) -> VerbResult[None] | None:
-        try:
-            return self.find()
-        except errors.RefStoreUnavailableError:
-            return None
 
     def finish(self, stored: Mapping[str, Any]) -> VerbResult[None]:
         """Return the recorded run, or record this one as a no-op."""
