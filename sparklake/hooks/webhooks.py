@@ -7,11 +7,11 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as LateError  # Not that of Python 3.10.
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from threading import Thread
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -20,6 +20,7 @@ from sparklake.hooks.events import HookOutcome, failed, passed
 from sparklake.hooks.patterns import is_host
 from sparklake.hooks.properties import Webhook, is_allowed, seconds
 from sparklake.hooks.secrets import RAW_BYTES, Secrets
+from sparklake.interrupts import Threads
 
 _LOW_32 = (1 << 32) - 1
 
@@ -154,48 +155,34 @@ class _Call:
     secrets: Secrets
     deadline: float
     _socket: socket.socket | None = None
-    _outcome: HookOutcome | None = None
-    _failures: list[BaseException] = field(default_factory=list)
 
     def within_limit(self, url: str, headers: Mapping[str, str]) -> HookOutcome | None:
         """Run in a thread, because DNS lookups have no timeout. Returns None on a timeout."""
-        thread = Thread(target=self._run, args=(url, headers), daemon=True)
-        thread.start()
+        threads = Threads(1)
         try:
-            thread.join(max(0.0, self.deadline - time.monotonic()))
-            is_late = thread.is_alive()
+            outcome = threads.submit(self._posted, url, headers)
+            return outcome.result(max(0.0, self.deadline - time.monotonic()))
+        except (TimeoutError, LateError):
+            return None
+        except (OSError, HTTPException, ValueError) as error:
+            return failed(f"the request to {urlsplit(url).hostname} failed: {error}")
         finally:
             # The thread can send nothing more: its socket is closed, and it gets no other.
             self.deadline = 0.0
             self._cut()
-        if is_late:
-            return None
-        if self._failures:
-            raise self._failures[0]
-        return self._outcome
-
-    def _run(self, url: str, headers: Mapping[str, str]) -> None:
-        try:
-            self._outcome = self._posted(url, headers)
-        except TimeoutError:
-            self._outcome = None
-        except (OSError, HTTPException, ValueError) as error:
-            self._outcome = failed(f"the request to {urlsplit(url).hostname} failed: {error}")
-        except BaseException as error:  # noqa: BLE001  (the waiting thread raises it again)
-            self._failures.append(error)
-        finally:
-            self._cut()
+            threads.shutdown(wait=False)
 
     def _posted(self, url: str, headers: Mapping[str, str]) -> HookOutcome:
         for _ in range(_MAX_REDIRECTS + 1):
-            response = self._request(url, headers)
-            if response.status not in _REDIRECTS:
-                raw = response.read(RAW_BYTES)
-                is_cut = len(raw) == RAW_BYTES
-                body = self.secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
-                text = f"{body}\nstatus {response.status}".lstrip()
-                return passed(text) if 200 <= response.status < 300 else failed(text)
-            target = response.getheader("Location") or ""
+            # It must be closed here: an error would keep it, and its socket, in memory.
+            with self._request(url, headers) as response:
+                if response.status not in _REDIRECTS:
+                    raw = response.read(RAW_BYTES)
+                    is_cut = len(raw) == RAW_BYTES
+                    body = self.secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
+                    text = f"{body}\nstatus {response.status}".lstrip()
+                    return passed(text) if 200 <= response.status < 300 else failed(text)
+                target = response.getheader("Location") or ""
             self._cut()
             if not self.webhook.follow_redirects or response.status not in _KEEP_METHOD:
                 return failed(f"status {response.status}: redirects are not followed")
