@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import partial, reduce
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -51,10 +53,8 @@ class Differences(Rows[Row]):
 
     def summary(self) -> FolderDiff:
         """Return the number of differing objects, and their bytes."""
-        total = FolderDiff("")
-        for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
-            total = total.plus(each)
-        return total
+        parts = self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0))
+        return reduce(FolderDiff.plus, parts, FolderDiff(""))
 
     def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
         """Return the differing folders as a tree of at most `depth` levels and `most` nodes."""
@@ -78,16 +78,8 @@ class FolderDiffs:
     _parts: Rows[FolderDiff]
 
     def __iter__(self) -> Iterator[FolderDiff]:
-        total: FolderDiff | None = None
-        for each in self._parts:
-            if total is not None and total.path == each.path:
-                total = total.plus(each)
-                continue
-            if total is not None:
-                yield total
-            total = each
-        if total is not None:
-            yield total
+        for _, parts in groupby(self._parts, attrgetter("path")):
+            yield reduce(FolderDiff.plus, parts)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
