@@ -28,7 +28,6 @@ from sparklake.graveler.algebra.three_way_merge import Decide, decisions
 from sparklake.graveler.blocks.block import EMPTY, block_of_encoded, block_of_records
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.buffers import Positions
-from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.change_summary import MOST_KEYS, ChangedKeys
@@ -91,7 +90,7 @@ def merge_task(
             return Merged(files.results(new_ranges), _changed_keys(keys))
         # Those before the first conflict.
         files.remove()
-    decided = _decided(decide, [_conflict(key, *values) for key, values in conflicts])
+    decided = _decided(decide, [Conflict.of(key, *values) for key, values in conflicts])
     with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, _, _ = kernels.merge_task(sides, *files.settings, decided=decided)
         return Merged(files.results(new_ranges), _changed_keys(keys))
@@ -132,12 +131,6 @@ def _changed_keys(keys: list[bytes] | None) -> ChangedKeys:
 # --- conflicts ------------------------------------------------------------------------------------
 
 _KEEP, _REMOVE, _REPLACE = range(3)
-
-
-def _conflict(key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None) -> Conflict:
-    if base is not None and is_disagreement(base):
-        return Conflict(key, None, source, dest, ancestors_disagree=True)
-    return Conflict(key, base, source, dest)
 
 
 def _decided(decide: Decide, conflicts: Sequence[Conflict]) -> tuple[Any, Any]:

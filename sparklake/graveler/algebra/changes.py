@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import Keys
 from sparklake.graveler.buffers import Mask, Positions
+from sparklake.graveler.graph.virtual_base import is_disagreement
 
 NO_ROW = -1
 
@@ -51,6 +52,11 @@ class Conflict(NamedTuple):
     source: bytes | None
     dest: bytes | None
     ancestors_disagree: bool = False
+
+    @staticmethod
+    def of(key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None) -> Conflict:
+        disagree = base is not None and is_disagreement(base)
+        return Conflict(key, None if disagree else base, source, dest, disagree)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

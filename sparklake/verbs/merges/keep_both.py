@@ -11,7 +11,6 @@ from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream
@@ -119,7 +118,6 @@ class MergedView:
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
         if outcome is not KeyOutcome.CONFLICT:
             return source if outcome is KeyOutcome.TAKE_SOURCE else dest
-        disputed = base is not None and is_disagreement(base)
-        conflict = Conflict(key, None if disputed else base, source, dest, disputed)
+        conflict = Conflict.of(key, base, source, dest)
         namespace = self.context.info.storage_namespace
         return Judge(self.resolution, namespace, only_previews=True).decide([conflict])[0]

@@ -16,7 +16,6 @@ from sparklake.graveler.commits import (
     WINNERS_METADATA_KEY,
 )
 from sparklake.graveler.entries import Entry
-from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import Record, stored_record_id, tombstone
 from sparklake.strategies.judging import new_record
@@ -148,8 +147,9 @@ class TableUnion:
         for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
             worst = [each for each in changes if each[1].outcome is outcome]
             if worst:
-                return [_conflict(*each) for each in worst]
-        return [_conflict(*each) for each in changes]
+                changes = worst
+                break
+        return [Conflict.of(key, *stored) for key, stored in changes]
 
     def keeping(self, context: Context, tree: MetaRangeId, keys: Iterable[bytes]) -> TableUnion:
         """Return the union with files that a tree may have, and a merge by keys may lose."""
@@ -199,11 +199,6 @@ def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
 def table_of(folder: bytes) -> bytes:
     """Return the table folder of a metadata folder."""
     return folder[: folder.rfind(b"/", 0, -1) + 1]
-
-
-def _conflict(key: bytes, stored: StoredValues) -> Conflict:
-    disputed = stored.base is not None and is_disagreement(stored.base)
-    return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
 
 
 def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
