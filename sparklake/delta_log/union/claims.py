@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.features import unmergeable_features
+from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import added_rows, region_of
 from sparklake.delta_log.union.schemas import ROW_TRACKING, columns_of, is_enabled, schema_fields
 from sparklake.unions.conflicts import UnmergeableTableError
@@ -18,17 +19,12 @@ _NAMED = {
 }
 
 
-def check_names(
-    base: Sequence[DeltaCommit],
-    source: Sequence[DeltaCommit],
-    dest: Sequence[DeltaCommit],
-    fresh: Sequence[DeltaCommit],
-) -> None:
+def check_names(base: LogSide, source: LogSide, dest: LogSide) -> None:
     """Reject reverts of named actions in dest, based on the last commit of each name."""
-    places: dict[str, float] = {each.origin: at for at, each in enumerate(source)}
-    places.update((each.origin, -1) for each in base)
+    places: dict[str, float] = {each.origin: at for at, each in enumerate(source.commits)}
+    places.update((each.origin, -1) for each in base.commits)
     for kind, (_, did) in _NAMED.items():
-        current, coming = (_latest(each, kind, places) for each in (dest, fresh))
+        current, coming = (_latest(each, kind, places) for each in (dest.commits, source.own))
         coming.pop(ROW_TRACKING, None)
         late = [name for name, place in coming.items() if current.get(name, -1) > place]
         if late:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 
 from sparklake.delta_log.actions import Action, Fields, fields_of
-from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.paths import name_of
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.regions import region_of
@@ -93,13 +92,13 @@ class RowIds:
         plain = {name: each for name, each in fields.items() if name not in _IDS}
         return plain | dict(zip(_IDS, self.of_files.get(path, ()), strict=False))
 
-    def check(self, source: LogSide, commits: Iterable[DeltaCommit]) -> None:
+    def check(self, source: LogSide) -> None:
         """Reject commits that may have copied row ids into files, if dest assigned others."""
         if not any(
             is_enabled(each, _ENABLED) for each in (source.metadata, source.start().get("metaData"))
         ):
             return
-        for commit in commits:
+        for commit in source.own:
             region = region_of(commit, source.metadata)
             removed = {name_of(each["path"]): _ids(each) for each in commit.fields("remove")}
             if (region and region.ends_files) or {
@@ -130,12 +129,12 @@ def find_number(text: object, name: str) -> int | None:
     return number
 
 
-def check_tracked(source: LogSide, dest: LogSide, dest_commits: Iterable[DeltaCommit]) -> None:
+def check_tracked(source: LogSide, dest: LogSide) -> None:
     """Reject row tracking that source enabled beside new files of dest without row ids."""
     if is_enabled(source.metadata, _ENABLED) and not is_enabled(dest.metadata, _ENABLED):
         files = [
             name_of(each["path"])
-            for commit in dest_commits
+            for commit in dest.own
             for each in commit.fields("add")
             if each.get("baseRowId") is None
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ HadFile = Callable[[Set[str]], bool]
 class LogSide:
     """A table on one side: its commits since the sides diverged, and its final state.
 
-    A side without a log has neither metadata nor protocol. `had_file_beside` refers to the table
+    A side without a log has neither metadata nor protocol. In a union, `own` are the commits with
+    effects that the other side lacks. `had_file_beside` refers to the table
     before the commits, and returns False if unknown. `find_adds` and `find_domain` refer to the
     final state. `start` returns the metadata and protocol before the commits, and `parent` the last
     commit before them, as far as they are known. `deleted_rows` reads deletion vectors, by
@@ -41,6 +42,7 @@ class LogSide:
     find_domain: Callable[[str], Mapping[str, Any] | None] = lambda _: None
     start: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     parent: Callable[[], DeltaCommit | None] = lambda: None
+    own: Sequence[DeltaCommit] = ()
 
     @property
     def last_commit(self) -> DeltaCommit | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sparklake.delta_log.actions import FileKey
 from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide
@@ -19,29 +17,23 @@ from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.orders import SideCommit, find_circle
 
 
-def check_overwrites(
-    source: LogSide,
-    source_commits: Sequence[DeltaCommit],
-    dest: LogSide,
-    dest_commits: Sequence[DeltaCommit],
-) -> None:
+def check_overwrites(source: LogSide, dest: LogSide) -> None:
     """Reject overwrites of the same rows by both sides. Commits are in order.
 
     A union keeps all added rows. So an overwrite must precede each commit of the other side that
     added rows to its region, and some order of all commits must satisfy this.
     """
-    region = find_circle(_steps(source, source_commits), _steps(dest, dest_commits))
+    region = find_circle(_steps(source), _steps(dest))
     if region is not None:
         # Only here is it worth looking up the table's earlier files.
-        region = find_circle(_steps(source, source_commits, True), _steps(dest, dest_commits, True))
+        region = find_circle(_steps(source, by_files=True), _steps(dest, by_files=True))
     if region is not None:
         raise UnmergeableTableError(f"both sides overwrote {region.name}")
 
 
-def _steps(
-    side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
-) -> list[SideCommit]:
+def _steps(side: LogSide, *, by_files: bool = False) -> list[SideCommit]:
     """Return the steps of a side. With `by_files`, retained files refine the regions."""
+    commits = side.own
     metadata = _metadata_for_predicates(side) if commits else side.metadata
     regions = [region_of(each, metadata) for each in commits]
     if not any(regions):

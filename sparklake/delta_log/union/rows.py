@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklake.delta_log.actions import OF_FILES, Action, Fields, FileKey, fields_of
 from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
@@ -83,7 +83,7 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
     theirs = apart.theirs
     for holder, side in (("source", source), ("dest", dest)):
         _check_columns(base.metadata or {}, side.metadata or {}, holder)
-    steps, dropped = settled(base, source, dest, theirs, apart.ours)
+    steps, dropped = settled(base, replace(source, own=theirs), replace(dest, own=apart.ours))
     before, protocol = dest.metadata or {}, dest.protocol or {}
     metadata = [before, *steps.values()][-1]
     for name, column in columns_of(metadata).items():

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.schemas import (
     COLUMN_ID,
@@ -93,15 +92,13 @@ def _max_id(metadata: Metadata) -> int:
 # --- both sides -----------------------------------------------------------------------------------
 
 
-def metadata_steps(
-    base: LogSide, source: LogSide, dest: LogSide, commits: Iterable[DeltaCommit]
-) -> dict[int, Metadata]:
+def metadata_steps(base: LogSide, source: LogSide, dest: LogSide) -> dict[int, Metadata]:
     """Return the metadata after each repeated commit of source that has some, by version.
 
     If only source changed the metadata, it is source's, and if only dest did, dest's. If both did,
     columns that source added follow those of dest.
     """
-    steps = {each.version: last for each in commits if (last := each.last("metaData"))}
+    steps = {each.version: last for each in source.own if (last := each.last("metaData"))}
     ours, theirs, before = dest.metadata or {}, source.metadata or {}, base.metadata
     if same_metadata(ours, before):
         if not same_metadata([ours, *steps.values()][-1], theirs):
@@ -240,17 +237,12 @@ def _renumbered(value: Any, ids: Mapping[int, int]) -> Any:
 # --- identity columns -----------------------------------------------------------------------------
 
 
-def check_identity(
-    source: LogSide,
-    source_commits: Sequence[DeltaCommit],
-    dest: LogSide,
-    dest_commits: Sequence[DeltaCommit],
-) -> None:
+def check_identity(source: LogSide, dest: LogSide) -> None:
     """Reject values of an identity column that both sides may have generated."""
     if not any(map(_step, schema_fields(dest.metadata or {}))):
         return
-    others = _generated(dest, dest_commits, "dest")
-    for name, spans in _generated(source, source_commits, "source").items():
+    others = _generated(dest, "dest")
+    for name, spans in _generated(source, "source").items():
         for low, high in spans:
             for start, end in others.get(name, ()):
                 if max(low, start) < min(high, end):
@@ -261,11 +253,9 @@ def check_identity(
                     )
 
 
-def _generated(
-    side: LogSide, commits: Sequence[DeltaCommit], holder: str
-) -> dict[str, list[tuple[float, float]]]:
+def _generated(side: LogSide, holder: str) -> dict[str, list[tuple[float, float]]]:
     """Return the spans of values that commits generated, by the high-water marks around each."""
-    versions = {each.version for each in commits}
+    versions = {each.version for each in side.own}
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     previous = columns_of(side.start().get("metaData") or {})
     for commit in side.commits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
@@ -34,13 +35,13 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone:
         return undoing(undone, files, base, source, dest, signature)
-    source_commits, dest_commits = apart.repeated(), apart.ours
-    if not source_commits:
+    source, dest = replace(source, own=apart.repeated()), replace(dest, own=apart.ours)
+    if not source.own:
         return UnitedLog([])
-    steps, dropped = settled(base, source, dest, source_commits, dest_commits)
-    check_overwrites(source, source_commits, dest, dest_commits)
+    steps, dropped = settled(base, source, dest)
+    check_overwrites(source, dest)
     commits: list[tuple[Action, ...]] = []
-    versions = {each.version for each in source_commits}
+    versions = {each.version for each in source.own}
     _find_restated(source, dest, versions, files)
     marked = MarkedFiles(source, dest, signature)
     marked.find(versions, files)
@@ -55,7 +56,7 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
             commits.append((_repeated_info(each, signature), *metadata, *retained))
         files.pass_by(each)
     result, row_ids = continued(dest, commits, signature)
-    row_ids.check(source, source_commits)
+    row_ids.check(source)
     return UnitedLog(result, marked.files)
 
 
@@ -81,33 +82,27 @@ def _find_restated(
 
 
 def settled(
-    base: LogSide,
-    source: LogSide,
-    dest: LogSide,
-    source_commits: Sequence[DeltaCommit],
-    dest_commits: Sequence[DeltaCommit],
+    base: LogSide, source: LogSide, dest: LogSide
 ) -> tuple[Mapping[int, Metadata], frozenset[str]]:
     """Return the metadata after commits of source, by version, and the kinds not to repeat.
 
     Raises UnmergeableTableError if the settings of both sides cannot be combined.
     """
-    steps = metadata_steps(base, source, dest, source_commits)
-    dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest, source_commits)}
-    _check_settings(base, source, dest, source_commits, dest_commits)
-    claims.check_names(base.commits, source.commits, dest.commits, source_commits)
-    check_identity(source, source_commits, dest, dest_commits)
-    check_tracked(source, dest, dest_commits)
+    steps = metadata_steps(base, source, dest)
+    dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest)}
+    _check_settings(base, source, dest)
+    claims.check_names(base, source, dest)
+    check_identity(source, dest)
+    check_tracked(source, dest)
     return steps, frozenset(dropped)
 
 
-def _settled_protocol(
-    base: LogSide, source: LogSide, dest: LogSide, source_commits: Sequence[DeltaCommit]
-) -> list[str]:
+def _settled_protocol(base: LogSide, source: LogSide, dest: LogSide) -> list[str]:
     """Return whether dest's protocol supersedes source's, and check that it covers its files."""
     ours, theirs = dest.protocol or {}, source.protocol or {}
     if _same(ours, base.protocol):
         claims.check_covers(theirs, ours, "source", "dest")
-        if not _same(theirs, last_fields(source_commits, "protocol") or ours):
+        if not _same(theirs, last_fields(source.own, "protocol") or ours):
             raise UnmergeableTableError(OTHER_ORDER)
         return []
     if not _same(theirs, base.protocol) and not _same(theirs, ours):
@@ -116,24 +111,18 @@ def _settled_protocol(
     return ["protocol"]
 
 
-def _check_settings(
-    base: LogSide,
-    source: LogSide,
-    dest: LogSide,
-    source_commits: Sequence[DeltaCommit],
-    dest_commits: Sequence[DeltaCommit],
-) -> None:
+def _check_settings(base: LogSide, source: LogSide, dest: LogSide) -> None:
     """Reject metadata or a protocol that the other side's changes do not fit."""
     before, ours, theirs = (each.metadata or {} for each in (base, dest, source))
     if base.metadata is not None:
-        if _depend_on_metadata(source_commits):
+        if _depend_on_metadata(source.own):
             check_fits(before, ours, "dest")
-            claims.check_domains(before, ours, "dest", source_commits)
-            claims.check_replaced(before, ours, "dest", dest_commits, source_commits)
-        if _depend_on_metadata(dest_commits):
+            claims.check_domains(before, ours, "dest", source.own)
+            claims.check_replaced(before, ours, "dest", dest.own, source.own)
+        if _depend_on_metadata(dest.own):
             check_fits(before, theirs, "source")
-            claims.check_domains(before, theirs, "source", dest_commits)
-            claims.check_replaced(before, theirs, "source", source_commits, dest_commits)
+            claims.check_domains(before, theirs, "source", dest.own)
+            claims.check_replaced(before, theirs, "source", source.own, dest.own)
     if _same(source.protocol, dest.protocol) or same_metadata(ours, theirs):
         return
     other = dest if _same(dest.protocol, base.protocol) else source
