@@ -171,15 +171,6 @@ class AvroFile:
         return head + sync + (_number(len(rows)) + _sized(data) + sync if rows else b"")
 
 
-def decode_records(body: bytes) -> Iterator[ById]:
-    """Decode the records of a container file.
-
-    Raises:
-        CorruptFileError: The bytes are no Avro file, or it has unusual types.
-    """
-    return AvroFile.of(body).records()
-
-
 def _number(value: int) -> bytes:
     value, result = (value << 1) ^ (value >> 63), b""
     while value > 0x7F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -35,10 +34,9 @@ def decode_document(body: bytes) -> Document:
     return decode_json(decompressed(body), dict[str, Any], "its metadata")
 
 
-def encode_document(document: Mapping[str, Any], *, compressed: bool = False) -> bytes:
+def encode_document(document: Mapping[str, Any]) -> bytes:
     """Serialize a metadata.json. Equal documents give equal bytes."""
-    body = msgspec.json.encode(document)
-    return gzip.compress(body, mtime=0) if compressed else body
+    return msgspec.json.encode(document)
 
 
 def moved(document: Document, location: str, place: Place) -> Document:

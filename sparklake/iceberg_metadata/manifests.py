@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from sparklake.errors import CorruptFileError, InvalidInputError
-from sparklake.iceberg_metadata.avro import AvroFile, ById, decode_records
+from sparklake.iceberg_metadata.avro import AvroFile, ById
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
@@ -64,7 +64,7 @@ class TableFile:
 
 
 def manifests_in(body: bytes) -> Iterator[Manifest]:
-    return map(parse_manifest, decode_records(body))
+    return map(parse_manifest, AvroFile.of(body).records())
 
 
 def parse_manifest(fields: ById) -> Manifest:
@@ -80,7 +80,7 @@ def parse_manifest(fields: ById) -> Manifest:
 
 def live_files(body: bytes, manifest: Manifest) -> Iterator[TableFile]:
     """Parse a manifest, without its deleted entries."""
-    for each in decode_records(body):
+    for each in AvroFile.of(body).records():
         if each.get(0) != _DELETED:
             yield parse_entry(each, manifest)
 

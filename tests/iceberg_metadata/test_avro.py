@@ -14,7 +14,7 @@ import pytest
 
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata import avro
-from sparklake.iceberg_metadata.avro import decode_records
+from sparklake.iceberg_metadata.avro import AvroFile
 from tests.support.iceberg import field, manifest
 
 SYNC = b"s" * 16
@@ -73,7 +73,7 @@ def test_records_by_field_id(codec: str) -> None:
         "f3": [{"key": 1, "value": b"x"}],
         "f4": {},
     }
-    found = list(decode_records(compressed(schema, [raw] * 500, codec)))
+    found = list(AvroFile.of(compressed(schema, [raw] * 500, codec)).records())
     assert found == [{1: 7, 2: {1: 3, 2: None, 3: None}, 3: {1: b"x"}, 4: {}}] * 500
 
 
@@ -102,7 +102,7 @@ def test_records_by_field_id(codec: str) -> None:
 )
 def test_hostile_files(body: bytes, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
-        list(decode_records(body))
+        list(AvroFile.of(body).records())
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard"])
@@ -110,7 +110,7 @@ def test_a_block_is_decompressed_to_a_limit(codec: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(avro, "MAX_BYTES", 1000)
     body = compressed(record("string"), [{"f1": "x" * 100_000}], codec)
     with pytest.raises(CorruptFileError, match="more than 1,000 bytes"):
-        list(decode_records(body))
+        list(AvroFile.of(body).records())
 
 
 def test_a_deep_schema() -> None:
@@ -118,7 +118,7 @@ def test_a_deep_schema() -> None:
     for _ in range(100):
         kind = {"type": "array", "items": kind}
     with pytest.raises(CorruptFileError, match="too large"):
-        list(decode_records(container(record(kind), 1, b"x")))
+        list(AvroFile.of(container(record(kind), 1, b"x")).records())
 
 
 def test_any_damage_is_an_error_or_records() -> None:
@@ -134,11 +134,8 @@ def test_any_damage_is_an_error_or_records() -> None:
         for _ in range(chance.randint(1, 3)):
             body[chance.randrange(len(body))] = chance.randrange(256)
         try:
-            list(
-                decode_records(
-                    bytes(body[: chance.choice([len(body), chance.randrange(len(body))])])
-                )
-            )
+            stop = chance.choice([len(body), chance.randrange(len(body))])
+            list(AvroFile.of(bytes(body[:stop])).records())
         except CorruptFileError:
             errors += 1
     assert errors > 500

@@ -11,7 +11,7 @@ import pytest
 from campaigns.faults.table_writes import edit_iceberg
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
-from sparklake.iceberg_metadata.avro import decode_records
+from sparklake.iceberg_metadata.avro import AvroFile
 from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.iceberg.tree_table import open_iceberg
 from sparklake.verbs.tables.version import open_table
@@ -72,7 +72,7 @@ def test_moved_position_deletes(repo: Repository, tmp_path: Path) -> None:
     repo.export("main", out)
     registered = repo.register("main", TABLE, out, NAME).metadata.rpartition("/")[0]
     folder = Path(registered.removeprefix("file://"))
-    (entry,) = decode_records((folder / "metadata/1-m1.avro").read_bytes())
+    (entry,) = AvroFile.of((folder / "metadata/1-m1.avro").read_bytes()).records()
     moved, places = folder / "data/d", [f"file://{out}/{TABLE}/data/{each}" for each in "ab"]
     lower, upper = ([*entry[2][number].items()] for number in (125, 128))
     assert lower == [(DELETE_COLUMNS[0], places[0].encode())]
