@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,18 +17,12 @@ _ROW_POSITION = 2147483645
 """The field id of a row's position."""
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSlice:
-    offset: int
-    length: int
-
-
-def new_puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, dict[str, VectorSlice]]:
-    """Return a file with vectors, and their places by data file."""
-    body, slices, blobs = _MAGIC, dict[str, VectorSlice](), []
+def new_puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """Return a file with vectors, and their offsets and lengths by data file."""
+    body, slices, blobs = _MAGIC, dict[str, tuple[int, int]](), []
     for path, rows in vectors.items():
         framed = frames.framed(frames.encode_vector(rows))
-        slices[path] = VectorSlice(len(body), len(framed))
+        slices[path] = len(body), len(framed)
         blobs.append(
             {
                 "type": "deletion-vector-v1",

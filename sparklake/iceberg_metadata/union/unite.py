@@ -212,8 +212,8 @@ class _Replay:
         uri = self.result.put(name, body)
         result = []
         for path, (template, rows) in merged.items():
-            place = slices[path]
-            entry = template.at_vector(uri, place.offset, place.length, len(body), len(rows))
+            offset, length = slices[path]
+            entry = template.at_vector(uri, offset, length, len(body), len(rows))
             self._rows[entry.key] = rows
             self.states.touch({path: rows})
             result.append(entry)
