@@ -16,11 +16,11 @@ class DroppedCommits:
     removed_files: int
 
     def __str__(self) -> str:
-        rows = "unknown rows" if self.added_rows is None else _count(self.added_rows, "row")
-        effects = f"added {_count(self.added_files, 'file')} with {rows}"
-        removed = f", removed {_count(self.removed_files, 'file')}" if self.removed_files else ""
-        return f"{_count(self.commits, 'commit')} of {self.side} ({effects}{removed})"
+        rows = "unknown rows" if self.added_rows is None else counted(self.added_rows, "row")
+        effects = f"added {counted(self.added_files, 'file')} with {rows}"
+        removed = f", removed {counted(self.removed_files, 'file')}" if self.removed_files else ""
+        return f"{counted(self.commits, 'commit')} of {self.side} ({effects}{removed})"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

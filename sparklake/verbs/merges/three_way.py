@@ -25,6 +25,7 @@ from sparklake.rows.diffs import ThreeWayRow, conflict_row
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body, virtual_merge_body
+from sparklake.unions.dropped import counted
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context, naming_collected
@@ -273,7 +274,7 @@ def _conflict_error(
     rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
     total = outcome.left_count + len(tables)
     some = ", ".join(repr(row.path) for row in rows[:3])
-    count = "1 conflicting object" if total == 1 else f"{total:,} conflicting objects"
+    count = counted(total, "conflicting object")
     reasons = [*(each.message for each in refused[:3]), *(reason for _, reason in schemas[:3])]
     why = "".join(f". {each}" for each in reasons)
     hint = (

@@ -12,6 +12,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import missing_files
 from sparklake.session import job_description
 from sparklake.strategies.row_strategy import Rows
+from sparklake.unions.dropped import counted
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
             )
         return RowsResult(
             counts,
-            refusal=f"both sides changed {_number(counts.conflicts, 'row')} differently, such as "
+            refusal=f"both sides changed {counted(counts.conflicts, 'row')} differently, such as "
             f"{', '.join(_keys(merge, CONFLICT))}",
             conflicting_rows=merge.conflicts(),
         )
@@ -176,11 +177,7 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
 
 def _invalid(merge: RowMerge, problem: str, count: int) -> str:
     keys = ", ".join(_keys(merge, problem))
-    return f"{_number(count, 'key')} with {problem!r}, such as {keys}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{counted(count, 'key')} with {problem!r}, such as {keys}"
 
 
 def _keys(merge: RowMerge, outcome: str) -> list[str]:
