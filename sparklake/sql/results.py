@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ class SmallRows:
 
     ddl: str
     rows: Sequence[Mapping[str, Any]]
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self.rows)
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         return spark.createDataFrame([tuple(each.values()) for each in self.rows], self.ddl)
