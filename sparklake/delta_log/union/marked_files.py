@@ -17,7 +17,7 @@ from sparklake.delta_log.vectors import new_vectors
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions
-from sparklake.vectors.unite import unite_vectors
+from sparklake.vectors.unite import VectorOverlap, unite_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,13 @@ class MarkedFiles:
             path = FileKey.of(each.live).path
             before, after = map(self.source.deleted_rows, (each.before, each.after))
             live = self._deleted_rows(each.live)
-            union, overlap = unite_vectors(before, after, live)
-            if len(overlap):
-                overlaps[path] = overlap.tolist()
+            union = unite_vectors(before, after, live)
+            if isinstance(union, VectorOverlap):
+                overlaps[path] = union.rows.tolist()
                 continue
             self._check_restored(path, np.setdiff1d(before, after, assume_unique=True))
             descriptions = [(each.live, live), (each.after, after), (each.before, before)]
-            results.append(_Result(union, _loose_stats(descriptions, union)))
+            results.append(_Result(union.rows, _loose_stats(descriptions, union.rows)))
         if overlaps:
             raise OverlappingRowsError(overlaps)
         descriptors, files = new_vectors([each.rows for each in results])

@@ -29,7 +29,7 @@ from sparklake.iceberg_metadata.union.states import FileStates, is_plain_delete,
 from sparklake.unions.commits import still_to_undo, undo_origin
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions, positions
-from sparklake.vectors.unite import unite_vectors
+from sparklake.vectors.unite import VectorOverlap, unite_vectors
 
 _CARRIED = ("operation", "replace-partitions")
 
@@ -174,15 +174,15 @@ class _Replay:
             if path in absent or _key(current) == _key(before):
                 continue
             old, new, ours = (self._vector(each, path) for each in (before, after, current))
-            union, overlap = unite_vectors(old, new, ours)
-            if len(overlap):
-                overlaps[path] = overlap.tolist()
+            union = unite_vectors(old, new, ours)
+            if isinstance(union, VectorOverlap):
+                overlaps[path] = union.rows.tolist()
                 continue
             if not restored and len(np.setdiff1d(old, new)):
                 raise UnmergeableTableError(
                     "source restored rows of files in which dest deleted rows", [path]
                 )
-            changes.replace(path, before, after, current, union)
+            changes.replace(path, before, after, current, union.rows)
         if overlaps:
             raise OverlappingRowsError(overlaps)
         return changes
