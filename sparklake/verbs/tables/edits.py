@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -121,26 +122,23 @@ def edit_table(
     context: Context, request: WriteRequest, once: Once | None, copied: Copied[Copy], remedy: str
 ) -> Iterator[tuple[Copy, bool]]:
     """Yield a copy to edit and then stage, and whether the edit is repeated, and so discarded."""
+    edited = partial(_edited, request=request, copied=copied, remedy=remedy)
     if once is None:
-        with _edited(context, request, copied, remedy) as copy:
+        with edited(context, repeated=False) as copy:
             yield copy, False
-            copy.stage()
         return
     digest = digest_of(f"edit_{request.format}", request.branch, once, {"path": request.path})
     with once_scope(context, once, digest, RESULT) as scope:
-        if scope.earlier is not None:
-            with _edited(context, request, copied, remedy) as copy:
-                yield copy, True
-            return
-        with _edited(scope.context, request, copied, remedy) as copy:
-            yield copy, False
-            copy.stage()
-        scope.finish(RESULT.encode(TableWrite(request.path)))
+        repeated = scope.earlier is not None
+        with edited(context if repeated else scope.context, repeated=repeated) as copy:
+            yield copy, repeated
+        if not repeated:
+            scope.finish(RESULT.encode(TableWrite(request.path)))
 
 
 @contextmanager
 def _edited(
-    context: Context, request: WriteRequest, copied: Copied[Copy], remedy: str
+    context: Context, *, request: WriteRequest, copied: Copied[Copy], remedy: str, repeated: bool
 ) -> Iterator[Copy]:
     table = open_table_to_write(context, request)
     with copied(context, request, table) as copy:
@@ -150,6 +148,8 @@ def _edited(
                 f"{request.path!r}: {remedy}"
             )
         yield copy
+        if not repeated:
+            copy.stage()
 
 
 def write_rows(
