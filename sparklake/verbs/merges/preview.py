@@ -73,8 +73,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _COUNTS = (
-    *("added", "changed", "removed", "added_bytes", "changed_bytes", "removed_bytes"),
-    *("conflicts", "unresolved"),
+    "added",
+    "changed",
+    "removed",
+    "added_bytes",
+    "changed_bytes",
+    "removed_bytes",
+    "conflicts",
+    "unresolved",
 )
 """The numbers in the results of tasks."""
 
