@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.parquet_files import encode_parquet
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sums import bounded_sum
 from sparklake.rows.findings import Finding, FindingKind, finding_table
 from sparklake.udfs.checks.content import content_problems
 from sparklake.udfs.checks.exchange import (
@@ -72,7 +71,7 @@ class BucketShare:
 class BucketResult:
     """A bucket's counts, and the tags of faulty ranges.
 
-    `kinds`, `bytes` and the first `findings` are about unreferenced objects.
+    `kinds` and the first `findings` are about unreferenced objects.
     """
 
     objects: int = 0
@@ -80,7 +79,6 @@ class BucketResult:
     purged: int = 0
     tables: list[int] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
-    bytes: int = 0
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -196,7 +194,6 @@ def _places(queries: Any, values: Any) -> tuple[Any, Any]:
 def _report_unnamed(
     report: ObjectStore, name: str, rows: pa.Table, before: int, result: BucketResult
 ) -> None:
-    result.bytes = bounded_sum(rows.column("size").to_pylist())
     is_old = pc.less(rows.column("mtime"), before).to_pylist()
     kinds = [FindingKind.OBJECT_UNREFERENCED if old else FindingKind.OBJECT_YOUNG for old in is_old]
     columns = (kinds, rows.column("address").to_pylist(), rows.column("size").to_pylist())

@@ -41,9 +41,8 @@ _BATCH_ROWS = 16_384
 
 @dataclass(slots=True)
 class ListedResult:
-    """The number of listed objects, and findings about purge files."""
+    """The findings about purge files."""
 
-    objects: int = 0
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -54,25 +53,24 @@ def list_objects(place: CheckPlace, name: str, share: tuple[ListingPart, ...]) -
     columns = chain.from_iterable(_columns(store, each) for each in share)
     rows = pa.Table.from_batches(_batches(root, columns), LISTED_SCHEMA)
     _write(place, rows_key(LIST_OBJECTS.name, name), rows)
-    return ListedResult(rows.num_rows)
+    return ListedResult()
 
 
 def list_purged(place: CheckPlace, name: str, share: tuple[str, ...]) -> ListedResult:
     """Write the addresses from the Parquet files of purges, given by key in the namespace."""
-    store, result = place.workspace.open_store(), ListedResult()
+    store, findings = place.workspace.open_store(), list[Finding]()
     tables = [PURGED_SCHEMA.empty_table()]
     for key in share:
         try:
             rows = decode_parquet(store.get(key), f"{key} in {store.uri}")
             hashes = address_hashes(deleted_addresses(rows, store.uri))
         except (SparklakeError, KeyError, pa.ArrowException) as error:
-            result.findings.append(Finding(FindingKind.RECEIPT_DAMAGED, key, str(error)))
+            findings.append(Finding(FindingKind.RECEIPT_DAMAGED, key, str(error)))
             continue
         tables.append(pa.table(hashes, schema=PURGED_SCHEMA))
     rows = pa.concat_tables(tables).combine_chunks()
     _write(place, rows_key(LIST_PURGED.name, name), rows)
-    result.objects = rows.num_rows
-    return result
+    return ListedResult(findings)
 
 
 LIST_OBJECTS = Step("listed", list_objects, tuple[ListingPart, ...], ListedResult)

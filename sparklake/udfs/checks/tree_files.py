@@ -64,10 +64,9 @@ class RangeShare:
 
 @dataclass(slots=True)
 class RangesResult:
-    """The findings about ranges. `ranges` are those verified, whether damaged or not."""
+    """The findings about ranges, and the number of their records."""
 
     findings: list[Finding] = field(default_factory=list)
-    ranges: list[str] = field(default_factory=list)
     records: int = 0
 
 
@@ -125,7 +124,6 @@ def check_ranges(place: CheckPlace, name: str, share: RangeShare) -> RangesResul
     for group in read_together(share.ranges):
         contents = _contents(store, [each.id for each in group])
         for info, (range_id, content) in zip(group, contents, strict=True):
-            result.ranges.append(range_id)
             block = _verified(info, content, share, result)
             if block is not None:
                 result.records += len(block)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparklake.graveler.sums import bounded
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
@@ -36,7 +35,6 @@ class CheckedObjects:
     objects: int = 0
     contents: int = 0
     purged: int = 0
-    bytes: int = 0
 
     def add(self, kinds: Mapping[str, int], findings: Sequence[Finding]) -> None:
         self.kinds.update({FindingKind(kind): count for kind, count in kinds.items()})
@@ -70,7 +68,6 @@ def check_objects(
         checked.objects += result.objects
         checked.contents += result.contents
         checked.purged += result.purged
-        checked.bytes = bounded(checked.bytes + result.bytes)
         tags.update(result.tables)
         checked.add(result.kinds, result.findings)
     if tags:

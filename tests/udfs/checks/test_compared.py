@@ -131,4 +131,4 @@ def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
     }
     assert {(each.kind, each.subject) for found in results for each in found.findings} == unnamed
     sizes = sum(size for each, (size, _) in listed.items() if each not in names)
-    assert sum(each.bytes for each in results) == sizes
+    assert sum(each.size for found in results for each in found.findings) == sizes
