@@ -10,20 +10,19 @@ from functools import partial
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.engine.base import Work
 from sparklake.errors import StoreError
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.keys import Interval, successor
 from sparklake.rows.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from sparklake.engine.base import Body, Source
-
-T = TypeVar("T")
 
 SORT_BYTES = 32 * 1024 * 1024
 """The bytes of records to sort in memory at a time."""
@@ -84,26 +83,11 @@ def slices_in_order(source: Source, rows: int) -> list[pa.Table]:
     return [source.slice(start, rows) for start in range(0, source.num_rows, rows)]
 
 
-def sliced(
-    items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
-) -> Iterator[list[T]]:
-    group: list[T] = []
-    group_size = 0
-    for each in items:
-        group.append(each)
-        group_size += size_of(each)
-        if group_size >= size:
-            yield group
-            group, group_size = [], 0
-    if group:
-        yield group
-
-
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
     """Write the output of `encode` to sorted files, each about `sort_bytes`."""
-    groups = sliced(encode(batches), sort_bytes)
+    groups = sliced(encode(batches), sort_bytes, attrgetter("nbytes"))
     tables = (pa.Table.from_batches(group, RECORD_SCHEMA) for group in groups)
     return [_write(_sorted(table), scratch) for table in tables if table.num_rows]
 

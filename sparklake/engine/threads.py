@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from functools import partial
 from itertools import chain, islice
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -22,6 +23,7 @@ from sparklake.engine.base import (
     Work,
     shared_task_records,
 )
+from sparklake.graveler.chunks import sliced
 from sparklake.interrupts import Threads
 
 _AHEAD_A_WORKER = 2
@@ -98,7 +100,7 @@ class ThreadRunner:
                 return list(chain.from_iterable(results))
         with scratch_folder() as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
-            slices = sort.sliced(sort.source_batches(source), size)
+            slices = sliced(sort.source_batches(source), size, attrgetter("nbytes"))
             sorting = ((encode, scratch, each) for each in slices)
             with self._map(sort.sort_to_files, sorting) as results:
                 files = list(chain.from_iterable(results))

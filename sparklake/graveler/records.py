@@ -8,7 +8,6 @@ copied from one range to the next without decoding or hashing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRowsError
@@ -56,14 +55,9 @@ def plain_value(identity: bytes, data: bytes) -> bytes:
     return b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
 
 
-def in_parts(records: Sequence[Record], part_bytes: int) -> Iterator[Sequence[Record]]:
-    """Cut records into parts of at least `part_bytes`, as small as possible."""
-    start = size = 0
-    for at, (key, value) in enumerate(records, 1):
-        size += len(key) + len(value)
-        if size >= part_bytes or at == len(records):
-            yield records[start:at]
-            start, size = at, 0
+def byte_size(record: Record) -> int:
+    key, value = record
+    return len(key) + len(value)
 
 
 def tombstone(key: bytes) -> Record:

@@ -7,7 +7,6 @@ the unreferenced objects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import Positions
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
@@ -54,8 +54,7 @@ def listed_body(workspace: Workspace, batches: Batches) -> BatchStream:
     """Yield RECORD_SCHEMA for the objects below prefixes. A nested namespace is an error."""
     store = open_store(workspace.storage_namespace)
     for prefix in decode_tasks(batches, str):
-        listing = store.list(prefix)
-        while chunk := list(islice(listing, _BATCH_ROWS)):
+        for chunk in chunked(store.list(prefix), _BATCH_ROWS):
             yield record_batch([each for stored in chunk for each in _listed(store, stored)])
 
 
@@ -133,9 +132,9 @@ def sweep_body(workspace: Workspace, namespace: str, marker: str, batches: Batch
                     )
                 # The list may be old: another namespace may have been created since.
                 _check_apart(marks, keys)
-                for start in range(0, len(keys), _DELETED_AT_ONCE):
+                for chunk in chunked(keys, _DELETED_AT_ONCE):
                     check_sweep(store, marker)
-                    list(threads.map(store.delete, keys[start : start + _DELETED_AT_ONCE]))
+                    list(threads.map(store.delete, chunk))
                 yield _weight(decode_entries(block).size)
 
 

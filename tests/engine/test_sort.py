@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from sparklake.engine.sort import (
     SortedFile,
     key_shares,
     records_in_order,
-    sliced,
     sort_to_files,
     source_batches,
 )
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.records import Record
 from sparklake.rows.records import RECORD_SCHEMA, record_batch
 from sparklake.testing.folders import memory_folder
@@ -157,4 +158,4 @@ def test_a_source_is_a_table_or_batches_and_comes_in_small_parts() -> None:
         assert pa.Table.from_batches(parts) == table
         assert max(part.num_rows for part in parts) < 40_000
     # By the bytes a part shows, not those of the table it is a part of.
-    assert len(list(sliced(parts, parts[0].nbytes + 1))) == 2
+    assert len(list(sliced(parts, parts[0].nbytes + 1, attrgetter("nbytes")))) == 2

@@ -22,6 +22,7 @@ from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
 from sparklake.graveler.blocks.edit import edited
 from sparklake.graveler.buffers import Mask, Positions
+from sparklake.graveler.chunks import chunked
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
 """A function that returns the final stored values of conflicts.
@@ -119,10 +120,7 @@ class _UndecidedBlocks:
 
 def decisions(decide: Decide, conflicts: Sequence[Conflict]) -> list[bytes | None]:
     """Return the value of each conflict, decided in parts."""
-    values: list[bytes | None] = []
-    for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
-        values += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
-    return values
+    return [value for chunk in chunked(conflicts, CONFLICTS_AT_ONCE) for value in decide(chunk)]
 
 
 def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _MergedBlock:

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.json_format import MessageToDict
 
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.messages import (
     BranchDataMessage,
     CommitDataMessage,
@@ -20,7 +21,7 @@ from sparklake.graveler.messages import (
     TagDataMessage,
 )
 from sparklake.graveler.ports import Content, ObjectStore
-from sparklake.graveler.records import Record, ValueRecord, decode_record, in_parts, plain_value
+from sparklake.graveler.records import Record, ValueRecord, byte_size, decode_record, plain_value
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
 from sparklake.graveler.sstable.layout import damaged_table
@@ -52,10 +53,13 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
     """Return the metarange id of records, and files by key; "" and none for no records."""
     files: dict[str, bytes] = {}
     ranges = []
-    for some in in_parts(records, _RANGE_BYTES):
+    for some in sliced(records, _RANGE_BYTES, byte_size):
         range_id = _add_table(files, entity, _RANGES, some)
         described = RangeDataMessage(
-            min_key=some[0][0], max_key=some[-1][0], estimated_size=_size(some), count=len(some)
+            min_key=some[0][0],
+            max_key=some[-1][0],
+            estimated_size=sum(map(byte_size, some)),
+            count=len(some),
         )
         value = plain_value(range_id.encode(), described.SerializeToString(deterministic=True))
         ranges.append((some[-1][0], value))
@@ -163,7 +167,7 @@ def _add_table(
     }
     extra = {
         "count": str(len(records)),
-        "estimated_size_bytes": str(_size(records)),
+        "estimated_size_bytes": str(sum(map(byte_size, records))),
         "max_key": records[-1][0].decode(),
         "min_key": records[0][0].decode(),
     }
@@ -179,7 +183,3 @@ def _schema(entity: Entity) -> tuple[str, str]:
     message = descriptor_pb2.DescriptorProto()
     described.CopyToProto(message)
     return described.full_name, json.dumps(MessageToDict(message), separators=(", ", ":"))
-
-
-def _size(records: Sequence[Record]) -> int:
-    return sum(len(key) + len(value) for key, value in records)

@@ -18,7 +18,7 @@ from sparklake.graveler.ranges import (
     position_reaching,
     record_count,
 )
-from sparklake.graveler.records import Record
+from sparklake.graveler.records import Record, byte_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SideStream:
 
     @property
     def bytes(self) -> int:
-        return byte_count(self.ranges) + sum(len(key) + len(stored) for key, stored in self.rows)
+        return byte_count(self.ranges) + sum(map(byte_size, self.rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.ports import Content
-from sparklake.graveler.records import Record, in_parts
+from sparklake.graveler.records import Record, byte_size
 from sparklake.graveler.sstable import layout
 from sparklake.graveler.sstable.writer import TableFile
 
@@ -86,7 +87,7 @@ def make_plain_table(records: Sequence[Record], extra: Mapping[str, str]) -> byt
     """Return the table of records in key order, with extra properties."""
     file = TableFile(layout.compressed)
     index = []
-    for block in in_parts(records, _BLOCK_BYTES):
+    for block in sliced(records, _BLOCK_BYTES, byte_size):
         content = layout.small_block([(key + KEY_SUFFIX, value) for key, value in block])
         index.append(
             (block[-1][0] + KEY_SUFFIX, layout.handle_bytes(file.add(*file.pack(content))))

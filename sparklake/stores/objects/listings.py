@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.uri import is_utf8
 
@@ -100,8 +100,7 @@ def find_columns(
 
 
 def list_chunks(store: ObjectStore, part: ListingPart, size: int) -> Iterator[list[StoredObject]]:
-    """Yield the objects of a part, at most `size` at a time."""
+    """Return the objects of a part, at most `size` at a time."""
     entries = store.scan(part.prefix, level=part.level)
     objects = (each for each in entries if isinstance(each, StoredObject))
-    while chunk := list(islice(objects, size)):
-        yield chunk
+    return chunked(objects, size)

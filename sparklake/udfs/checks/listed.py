@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import SparklakeError
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.findings import Finding, FindingKind
@@ -87,19 +88,10 @@ def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
 
 
 def _batches(root: str, files: Iterable[FileColumns]) -> BatchStream:
-    """Yield LISTED_SCHEMA in batches of at least `_BATCH_ROWS`, except for the last one."""
-    waiting: list[FileColumns] = []
-    rows = 0
-    for each in files:
-        if not len(each.keys):
-            continue
-        waiting.append(each)
-        rows += len(each.keys)
-        if rows >= _BATCH_ROWS:
-            yield _batch(root, waiting)
-            waiting, rows = [], 0
-    if rows:
-        yield _batch(root, waiting)
+    """Return LISTED_SCHEMA in batches of at least `_BATCH_ROWS`, except for the last one."""
+    filled = (each for each in files if len(each.keys))
+    groups = sliced(filled, _BATCH_ROWS, lambda each: len(each.keys))
+    return (_batch(root, group) for group in groups)
 
 
 def _batch(root: str, files: Sequence[FileColumns]) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
 from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
@@ -47,9 +48,8 @@ def ranges_body(
         sink.put()
     else:
         sink.drop()
-    for start in range(0, len(ranges), _RANGES_TOLD):
-        piece = PieceResult(0, ranges[start : start + _RANGES_TOLD])
-        yield encode_results([piece], sink.replaced)
+    for part in chunked(ranges, _RANGES_TOLD):
+        yield encode_results([PieceResult(0, tuple(part))], sink.replaced)
     yield encode_results([ledger.result()])
 
 

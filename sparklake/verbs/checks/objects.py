@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sparklake.graveler.chunks import chunked
 from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
@@ -79,7 +80,7 @@ def _list_objects(steps: Steps, records: int) -> list[str]:
     parts = split_listing(steps.store, start=DATA_FOLDER)
     tasks = max(_LEAST_LISTINGS, records // _OBJECTS_OF_A_LISTING)
     size = -(-len(parts) // tasks) or 1
-    shares = [tuple(parts[at : at + size]) for at in range(0, len(parts), size)]
+    shares = list(map(tuple, chunked(parts, size)))
     steps.run(LIST_OBJECTS, shares, records)
     return list(map(LIST_OBJECTS.rows_key, shares))
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
 from operator import attrgetter
 
-from sparklake.engine.sort import sliced
 from sparklake.errors import RaceLostError
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.verification import shown_key
+from sparklake.graveler.chunks import chunked, sliced
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import RangeInfo
@@ -116,14 +115,14 @@ def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
         for each in moment.refs.commits
         if each.id not in moment.expired and each.parents and each.parents[0] in moment.commits
     ]
-    for commits in sliced(retained, _COMMITS_AT_ONCE, lambda _: 1):
+    for commits in chunked(retained, _COMMITS_AT_ONCE):
         stored = steps.context.refs.commits.change_summaries([each.id for each in commits])
         work = []
         for each in commits:
             if each.id in stored:
                 base, tree = moment.commits[each.parents[0]].meta_range_id, each.meta_range_id
                 work.append(SummarisedCommit(each.id, base, tree, stored[each.id]))
-        shares = list(map(tuple, sliced(work, _TREES_OF_A_SHARE, lambda _: 1)))
+        shares = list(map(tuple, chunked(work, _TREES_OF_A_SHARE)))
         records = len(work) * _RECORDS_OF_A_TREE
         for findings in steps.run(CHECK_SUMMARIES, shares, records):
             for finding in findings:
@@ -162,8 +161,7 @@ def _run_trees(
     range_ids: Sequence[str],
 ) -> Iterator[TreesResult]:
     shares = [
-        TreeShare(tuple(trees[at : at + _TREES_OF_A_SHARE]), tuple(range_ids))
-        for at in range(0, len(trees), _TREES_OF_A_SHARE)
+        TreeShare(tuple(part), tuple(range_ids)) for part in chunked(trees, _TREES_OF_A_SHARE)
     ]
     return steps.run(step, shares, len(trees) * _RECORDS_OF_A_TREE)
 
@@ -215,7 +213,7 @@ def _check_rows(steps: Steps, branch: str, layer: Layer, checked: CheckedTrees) 
 def _blocks(rows: Iterator[Record], branch: str, checked: CheckedTrees) -> Iterator[Block]:
     """Yield the valid rows of a layer in blocks. The others become findings."""
     last = b""
-    while chunk := list(islice(rows, _BATCH_ROWS)):
+    for chunk in chunked(rows, _BATCH_ROWS):
         block, problem = _block(chunk)
         if problem or chunk[0][0] <= last:
             valid = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from operator import attrgetter
 
-from sparklake.engine.sort import sliced
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.ports import RefsSnapshot
 from sparklake.udfs.dumps import AddressTest, refused_body
 from sparklake.udfs.tasks import encode_tasks

@@ -16,9 +16,9 @@ import msgspec
 from sparklake.engine.base import UNWATCHED, Amount, Body, Progress, Runner, Source, Work, watched
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.lazy_rows import Rows
-from sparklake.engine.sort import sliced
 from sparklake.engine.threads import LocalRunner
 from sparklake.errors import InvalidInputError
+from sparklake.graveler.chunks import chunked, sliced
 from sparklake.graveler.ids import EMPTY_META_RANGE
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack_tasks
@@ -320,7 +320,7 @@ def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
         moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS
     )
     # Rows are sorted within a layer. Repeated names are harmless.
-    return map(record_batch, sliced(rows, _BATCH_ROWS, lambda _: 1))
+    return map(record_batch, chunked(rows, _BATCH_ROWS))
 
 
 def _encode_plan(plan: Plan, runner: Runner) -> pa.Table:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 
 from sparklake.errors import MissingFileError
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.dumps.dump import (
     DumpManifest,
     dump_table_ids,
@@ -74,11 +74,11 @@ class UnreferencedTreeFiles:
 
     def sweep(self, marker: str) -> None:
         """Delete the tree files, unless another process ends the sweep of the marker."""
-        store, waiting = self.context.store, iter(sorted(self.sizes))
+        store = self.context.store
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
-            while keys := [tree_file_key(each) for each in islice(waiting, _DELETED_AT_ONCE)]:
+            for ids in chunked(sorted(self.sizes), _DELETED_AT_ONCE):
                 check_sweep(store, marker)
-                list(threads.map(store.delete, keys))
+                list(threads.map(store.delete, map(tree_file_key, ids)))
 
     def _referenced(self, moment: RepositorySnapshot) -> Iterator[str]:
         treeless = moment.treeless

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sparklake.engine.sort import sliced
 from sparklake.engine.spark import shipped
 from sparklake.graveler.blocks.block import Block, concatenated
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
 from sparklake.graveler.sstable.range_files import read_ranges

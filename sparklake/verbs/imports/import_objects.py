@@ -18,13 +18,13 @@ import pyarrow as pa
 from sparklake.choices import ImportMode, parse_choice
 from sparklake.engine.base import Body, watched
 from sparklake.engine.execution import rows_in_order, run_plan, stitched
-from sparklake.engine.sort import sliced
 from sparklake.errors import (
     InvalidImportError,
     InvalidInputError,
     NoChangesError,
     StoreUnreachableError,
 )
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, object_key, prefix_interval

@@ -10,7 +10,7 @@ from uuid import uuid4
 import msgspec
 
 from sparklake import errors
-from sparklake.engine.sort import sliced
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.json_errors import decode_json
@@ -317,7 +317,7 @@ def _pack(
     for each in ranges:
         by_branch.setdefault(live.get(each.id, ""), []).append(each)
     for branch, group in by_branch.items():
-        for part in sliced(group, _RANGES_AT_ONCE, lambda _: 1):
+        for part in chunked(group, _RANGES_AT_ONCE):
             yield Scan(tuple(part), (), order, commit, branch)
 
 
@@ -325,5 +325,5 @@ def _staged(context: Context, state: BranchState, order: int) -> Iterator[Scan]:
     for side in StagedLayers(context).sides(state.layers):
         if side.rows:
             yield Scan((), side.rows, order, "", state.name)
-        for part in sliced(side.ranges, _RANGES_AT_ONCE, lambda _: 1):
+        for part in chunked(side.ranges, _RANGES_AT_ONCE):
             yield Scan(tuple(part), (), order, "", state.name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from time import time_ns
 
-from sparklake.engine.sort import sliced
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.guards import Action
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.udfs.purges import Patterns
@@ -49,8 +49,7 @@ def _commit_removal(
     fence = get_branch(context, branch).fence
     title = context.title("purge", branch)
     encode = partial(stage_body, context.workspace, time_ns())
-    chunks = sliced(_paths(context, branch, patterns), _BATCH_ROWS, lambda _: 1)
-    rows = map(deletions, chunks)
+    rows = map(deletions, chunked(_paths(context, branch, patterns), _BATCH_ROWS))
     removal = write_meta_run(context, context.runner(0, "purge", branch), encode, rows)
     sides = [SideStream(tuple(removal.ranges))]
     attempts, staged = Attempts(context, title, layered=True), StagedLayers(context)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
-from sparklake.engine.sort import sliced
 from sparklake.errors import SparklakeError
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.namespace.layout import DATA_FOLDER

@@ -25,7 +25,7 @@ from sparklake.delta_log.view_log import (
     shape_batch,
     version_checksum,
 )
-from sparklake.engine.sort import sliced
+from sparklake.graveler.chunks import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
