@@ -14,7 +14,7 @@ from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id, is_generation
 from sparklake.graveler.keys import EVERYTHING, Interval
 from sparklake.graveler.planning.split import split
-from sparklake.graveler.ports import Content, ObjectStore
+from sparklake.graveler.ports import Content, ObjectStore, StoredObject
 from sparklake.graveler.ranges import (
     MetaRange,
     RangeInfo,
@@ -25,6 +25,7 @@ from sparklake.graveler.ranges import (
     range_list,
 )
 from sparklake.graveler.records import Record, has_trailer, with_trailer
+from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.foreign import read_foreign
 from sparklake.graveler.sstable.layout import damaged_table, out_of_order
 from sparklake.graveler.sstable.reader import read_sstable
@@ -40,6 +41,19 @@ _RANGES, _META_RANGES = "ranges", "metaranges"
 
 def tree_file_key(table_id: str) -> str:
     return f"{METADATA_FOLDER}{table_id}"
+
+
+def find_table_id(key: str) -> str | None:
+    """Return the id in the key of a tree file, or None for any other key."""
+    table_id = key.removeprefix(METADATA_FOLDER)
+    return table_id if table_id != key and is_commit_id(table_id) else None
+
+
+def list_tree_files(store: ObjectStore) -> Iterator[tuple[str, StoredObject]]:
+    """Yield the id and the file of each range and metarange in a namespace."""
+    for each in store.list(METADATA_FOLDER):
+        if table_id := find_table_id(each.key):
+            yield table_id, each
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from sparklake.graveler import ports
-from sparklake.graveler.sstable.range_files import tree_file_key
+from sparklake.graveler.sstable.range_files import find_table_id
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local.files import store_errors, whole_file
@@ -18,8 +17,6 @@ from sparklake.stores.objects.registry import provider_of
 
 Verify = Callable[[str, bytes], None]
 """A function that raises CorruptFileError unless bytes are the table of an id."""
-
-_TABLE = re.compile(re.escape(tree_file_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:
@@ -43,14 +40,14 @@ class CachedStore:
         return replace(self._inner.traits, verifies=True)
 
     def get(self, key: str) -> bytes:
-        table_id = _find_table_id(key)
+        table_id = find_table_id(key)
         if table_id is None:
             return self._inner.get(key)
         content = self._find(table_id)
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
     def get_part(self, key: str, start: int, stop: int) -> ports.ContentPart:
-        if _find_table_id(key) is None:
+        if find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
         return ports.ContentPart(content[start:stop], len(content))
@@ -64,11 +61,11 @@ class CachedStore:
                 yield self.get(key)  # It may have been deleted since.
                 continue
             awaited = next(remaining, None)
-            content, table_id = next(fetched), _find_table_id(key)
+            content, table_id = next(fetched), find_table_id(key)
             yield content if table_id is None else self._enter(table_id, content[:])
 
     def get_to_file(self, key: str, path: Path) -> None:
-        if _find_table_id(key) is None:
+        if find_table_id(key) is None:
             self._inner.get_to_file(key, path)
             return
         with store_errors(path), whole_file(path) as temporary:
@@ -110,12 +107,12 @@ class CachedStore:
 
     def delete(self, key: str) -> None:
         self._inner.delete(key)
-        table_id = _find_table_id(key)
+        table_id = find_table_id(key)
         if table_id is not None:
             self._cache.drop(self._name, table_id)
 
     def _has(self, key: str) -> bool:
-        table_id = _find_table_id(key)
+        table_id = find_table_id(key)
         return table_id is not None and self._cache.has(self._name, table_id)
 
     def _find(self, table_id: str) -> bytes | None:
@@ -132,14 +129,9 @@ class CachedStore:
 
     def _keep(self, key: str, content: bytes) -> None:
         """Cache a tree file written by this call: an existing one may have different addresses."""
-        table_id = _find_table_id(key)
+        table_id = find_table_id(key)
         if table_id is not None:
             self._cache.keep(self._name, table_id, content)
-
-
-def _find_table_id(key: str) -> str | None:
-    table = _TABLE.fullmatch(key)
-    return table and table[1]
 
 
 def _name(uri: str, instance: str) -> str:

@@ -10,8 +10,7 @@ from sparklake.graveler.dumps.dump import dump_roots
 from sparklake.graveler.dumps.ref_files import ref_table_ids
 from sparklake.graveler.ports import ObjectStore, WriteState
 from sparklake.graveler.ports.registers import PurgeState
-from sparklake.graveler.refs.names import is_commit_id
-from sparklake.graveler.sstable.range_files import tree_file_key
+from sparklake.graveler.sstable.range_files import list_tree_files
 from sparklake.namespace.leftovers import probes, unfinished_checks
 from sparklake.namespace.markers import is_run_id, open_markers
 from sparklake.rows.findings import Finding, FindingKind
@@ -56,10 +55,8 @@ def file_findings(store: ObjectStore, check_id: str) -> Iterator[Finding]:
 def unreferenced_tree_files(store: ObjectStore, in_use: Collection[str]) -> Iterator[Finding]:
     """Yield the tree files not referenced by a commit, staged run or dump."""
     dumped = dumped_file_ids(store)
-    prefix = tree_file_key("")
-    for each in store.list(prefix):
-        file_id = each.key.removeprefix(prefix)
-        if is_commit_id(file_id) and file_id not in in_use and file_id not in dumped:
+    for file_id, each in list_tree_files(store):
+        if file_id not in in_use and file_id not in dumped:
             yield Finding(
                 FindingKind.TREE_FILE_UNREFERENCED, file_id, tree_file=file_id, size=each.size
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from sparklake.graveler.dumps.dump import (
 )
 from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import RepositorySnapshot
-from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
+from sparklake.graveler.sstable.range_files import list_tree_files, read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
 from sparklake.namespace.layout import candidates_key
 from sparklake.namespace.lookups import OBJECT_THREADS
@@ -25,7 +24,6 @@ from sparklake.namespace.markers import check_sweep
 from sparklake.namespace.swept_tree_files import encode_ids
 from sparklake.verbs.base.context import Context
 
-_FILE = re.compile(re.escape(tree_file_key("")) + "([0-9a-f]{64})")
 _DELETED_AT_ONCE = 4 * OBJECT_THREADS
 
 
@@ -50,11 +48,8 @@ class UnreferencedTreeFiles:
     @staticmethod
     def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnreferencedTreeFiles:
         """List unreferenced tree files older than `before`, in unix nanoseconds."""
-        sizes = {}
-        for each in context.store.list(tree_file_key("")):
-            match = _FILE.fullmatch(each.key)
-            if match and each.mtime < before:
-                sizes[match[1]] = each.size
+        tree_files = list_tree_files(context.store)
+        sizes = {table_id: each.size for table_id, each in tree_files if each.mtime < before}
         files = UnreferencedTreeFiles(context, sizes)
         files.drop_referenced(moment)
         return files

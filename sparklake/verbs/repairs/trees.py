@@ -16,7 +16,6 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, range_list, record_ids
 from sparklake.graveler.records import Record
-from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable import range_files
 from sparklake.graveler.sstable.verification import layout_problem, range_problem, tree_problem
 from sparklake.graveler.sstable.writer import make_table
@@ -152,11 +151,9 @@ class TreeSources:
     @cached_property
     def _orphans(self) -> list[RangeInfo]:
         in_use = {each.id for ranges in self.trees.values() for each in ranges}
-        prefix = range_files.tree_file_key("")
         orphans = []
-        for each in self.store.list(prefix):
-            table_id = each.key.removeprefix(prefix)
-            if is_commit_id(table_id) and table_id not in in_use and table_id not in self.trees:
+        for table_id, each in range_files.list_tree_files(self.store):
+            if table_id not in in_use and table_id not in self.trees:
                 with suppress(SparklakeError):
                     block = range_files.read_range_file(self.store.get(each.key), table_id)
                     if not range_problem(block):
