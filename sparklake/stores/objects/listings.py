@@ -85,20 +85,6 @@ def scan_level(store: ObjectStore, prefix: str) -> Iterator[StoredFolder | Store
         yield from store.scan(prefix, level=True)
 
 
-def lists_columns(store: ObjectStore) -> bool:
-    """Whether `find_columns` returns the files of a store."""
-    return isinstance(store, ListsColumns)
-
-
-def find_columns(
-    store: ObjectStore, part: ListingPart, *, exact: bool = False
-) -> Iterator[FileColumns] | None:
-    """Return the columns of a part's files. `exact` keeps names that are not UTF-8."""
-    if isinstance(store, ListsColumns):
-        return store.scan_columns(part.prefix, level=part.level, exact=exact)
-    return None
-
-
 def list_chunks(store: ObjectStore, part: ListingPart, size: int) -> Iterator[list[StoredObject]]:
     """Return the objects of a part, at most `size` at a time."""
     entries = store.scan(part.prefix, level=part.level)
