@@ -23,6 +23,12 @@ def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
+def mask_of(column: pa.BooleanArray) -> Mask:
+    """Return a column as a mask. Nulls are False."""
+    mask: Mask = column.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
     """Return the start of each item in an array's data, and the last item's end."""
     if len(array) == 0:

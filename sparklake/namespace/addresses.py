@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.blocks.entry_columns import EntryColumns
-from sparklake.graveler.buffers import Mask
+from sparklake.graveler.buffers import Mask, mask_of
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects import describe_store
 from sparklake.stores.objects.addresses import (
@@ -84,8 +84,8 @@ class OwnNamespace:
     def mask(self, addresses: pa.StringArray, direct: Mask | None = None) -> Mask:
         """Return the mask of plain addresses in the namespace. `direct` excludes links."""
         if not self._is_local:
-            return _truth(pc.starts_with(canonical_schemes(addresses), self._root))
-        local = _truth(are_local(addresses))
+            return mask_of(pc.starts_with(canonical_schemes(addresses), self._root))
+        local: Mask = mask_of(are_local(addresses)).copy()
         if local.any():
             paths = local_paths(addresses.filter(pa.array(local)))
             parts = pc.split_pattern(paths, "/", max_splits=1, reverse=True)
@@ -120,8 +120,3 @@ def _real_folder(folder: str) -> str:
 def _is_link(path: str) -> bool:
     # Not Path.is_symlink: this runs for every object imported from a disk.
     return os.path.islink(path)  # noqa: PTH114
-
-
-def _truth(values: pa.BooleanArray) -> Mask:
-    truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False).copy()
-    return truth

@@ -29,6 +29,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.buffers import mask_of
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
@@ -149,7 +150,7 @@ def _check_swept(store: ObjectStore, address: str) -> None:
 def _conflicts(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressConflict]:
     """Return the different addresses in two ranges of equal records."""
     differing = pc.not_equal(ours.encoded.stored_array(), theirs.encoded.stored_array())
-    rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(mask_of(differing))
     if not len(rows):
         return []
     try:
@@ -158,7 +159,7 @@ def _conflicts(store: ObjectStore, ours: Block, theirs: Block) -> list[_AddressC
         return []  # Records of other kinds than objects name no objects.
     their_entries = decode_entries(theirs.take(rows))
     # Most records differ only in their time.
-    moved = pc.not_equal(our_entries.address, their_entries.address).to_numpy(zero_copy_only=False)
+    moved = mask_of(pc.not_equal(our_entries.address, their_entries.address))
     rows = rows[moved | (our_entries.relative != their_entries.relative)]
     ours, theirs = ours.take(rows), theirs.take(rows)
     our_entries, their_entries = decode_entries(ours), decode_entries(theirs)

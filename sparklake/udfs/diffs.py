@@ -14,7 +14,7 @@ from sparklake.graveler.algebra.changes import BlockChanges, ChangeType, SideRow
 from sparklake.graveler.algebra.compare import diff, three_way_diff
 from sparklake.graveler.algebra.staged import staged_diff
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries, paths_of
-from sparklake.graveler.buffers import Positions
+from sparklake.graveler.buffers import Positions, mask_of
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sums import run_sums
@@ -166,5 +166,5 @@ def side_sizes(rows: SideRows) -> Positions:
 
 def _run_starts(texts: pa.StringArray) -> Positions:
     """Return the first position of equal texts, of which there is at least one."""
-    differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
+    differ = mask_of(pc.not_equal(texts[1:], texts[:-1]))
     return np.flatnonzero(np.concatenate(([True], differ)))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.buffers import mask_of
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.tasks import Batches, BatchStream, range_blocks
 
@@ -30,7 +31,7 @@ def refused_body(workspace: Workspace, test: AddressTest, batches: Batches) -> B
     store = workspace.open_store()
     for block in range_blocks(store, batches):
         entries = decode_entries(block)
-        refused = test(entries.address).to_numpy(zero_copy_only=False)
+        refused = mask_of(test(entries.address))
         rows = np.flatnonzero(refused & ~entries.relative)
         if len(rows):
             path = block.take(rows[:1]).key_array().cast(pa.binary())

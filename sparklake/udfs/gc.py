@@ -18,7 +18,7 @@ from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
-from sparklake.graveler.buffers import Positions
+from sparklake.graveler.buffers import Positions, mask_of
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ports import ObjectStore, StoredObject
@@ -178,7 +178,7 @@ def _distinct(batches: Batches) -> Iterator[Block]:
             continue
         keys = batch.column("key").cast(pa.binary())
         is_new = np.ones(len(keys), bool)
-        is_new[1:] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        is_new[1:] = mask_of(pc.not_equal(keys[1:], keys[:-1]))
         is_new[0] = keys[0].as_py() != last
         last = keys[-1].as_py()
         if is_new.any():

@@ -12,7 +12,7 @@ from sparklake.errors import CollectionRunningError, InvalidRowsError
 from sparklake.graveler import kernels
 from sparklake.graveler.arrow_batches import is_text, with_column
 from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
-from sparklake.graveler.buffers import Mask, Positions
+from sparklake.graveler.buffers import Mask, Positions, mask_of
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import existing_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
@@ -68,7 +68,7 @@ def _staged_records(workspace: Workspace, rows: pa.RecordBatch, staged_at: int) 
 
 def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
     canonical = canonical_addresses(addresses)
-    inside = are_keys(addresses) | _truth(pc.starts_with(canonical, f"{storage_namespace}/"))
+    inside = are_keys(addresses) | mask_of(pc.starts_with(canonical, f"{storage_namespace}/"))
     if inside.any():
         raise CollectionRunningError(
             "nothing was staged: a running garbage collection may delete one of the objects. "
@@ -109,14 +109,14 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     if "metadata" in rows.schema.names:
         conditions.append(_is_empty(rows.column("metadata")))
     for each in conditions:
-        plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
+        plain &= mask_of(each)
     return plain
 
 
 @kernels.defines(kernels.plain_keys)
 def plain_keys(texts: pa.StringArray) -> Mask:
     """Return a mask of strings without NUL, a leading '/', or a part with a leading '.'."""
-    return _truth(_are_plain_keys(texts))
+    return mask_of(_are_plain_keys(texts))
 
 
 @kernels.defines(kernels.plain_addresses)
@@ -132,13 +132,13 @@ def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
             pc.invert(pc.match_substring_regex(addresses, URI_START.pattern)),
         ),
     )
-    return _truth(plain)
+    return mask_of(plain)
 
 
 @kernels.defines(kernels.plain_uris)
 def plain_uris(addresses: pa.StringArray) -> Mask:
     """Return a mask of URIs without NUL, empty parts or parts with a leading '.'."""
-    return _truth(_are_plain_uris(addresses, _WHOLE))
+    return mask_of(_are_plain_uris(addresses, _WHOLE))
 
 
 def _are_plain_uris(addresses: pa.StringArray, pattern: str) -> pa.BooleanArray:
@@ -157,12 +157,7 @@ def _are_plain_keys(texts: pa.StringArray) -> pa.BooleanArray:
 def are_keys(addresses: pa.StringArray) -> Mask:
     if not may_have_uris(addresses):
         return np.ones(len(addresses), bool)
-    return _truth(pc.invert(pc.match_substring(addresses, "://")))
-
-
-def _truth(values: pa.BooleanArray) -> Mask:
-    truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
-    return truth
+    return mask_of(pc.invert(pc.match_substring(addresses, "://")))
 
 
 def _is_empty(maps: pa.Array) -> pa.BooleanArray:

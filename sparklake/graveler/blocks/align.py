@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
-from sparklake.graveler.buffers import Ids, Mask, Positions
+from sparklake.graveler.buffers import Ids, Mask, Positions, mask_of
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.keys import Interval, successor
 
@@ -71,13 +71,13 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     once[1:] &= ~twice
     once[:-1] &= ~twice
     alone = pa.array(words[once])
-    masks = [
-        _is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (left_words, right_words)
-    ]
+    words_of_sides = (pa.array(np.ascontiguousarray(each)) for each in (left_words, right_words))
+    masks = [mask_of(pc.is_in(each, alone)) for each in words_of_sides]
     # So far only first words were compared. The rest must be equal in full and in the same
     # order.
     if not np.array_equal(left[~masks[0]], right[~masks[1]]):
-        masks = [~_is_in(*map(_digests, pair)) for pair in ((left, right), (right, left))]
+        pairs = ((left, right), (right, left))
+        masks = [~mask_of(pc.is_in(*map(_digests, pair))) for pair in pairs]
     return masks[0], masks[1]
 
 
@@ -90,11 +90,6 @@ def find_ids(ids: Ids, targets: Ids) -> Positions:
     at: Positions = pc.index_in(*words).fill_null(-1).to_numpy().astype(np.int64)
     at[(ids[at] != targets).any(axis=1)] = -1
     return at
-
-
-def _is_in(values: pa.Array, among: pa.Array) -> Mask:
-    mask: Mask = pc.is_in(values, among).to_numpy(zero_copy_only=False)
-    return mask
 
 
 def _digests(ids: Ids) -> pa.FixedSizeBinaryArray:

@@ -14,7 +14,7 @@ from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import gather, sha256_each, varint_array, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
-from sparklake.graveler.buffers import Bytes, Mask, Positions, binary_array, offsets_of
+from sparklake.graveler.buffers import Bytes, Mask, Positions, binary_array, mask_of, offsets_of
 from sparklake.graveler.commits import hash_string
 from sparklake.graveler.entries import NO_METADATA, AddressType, Entry, entry_identity, record_entry
 from sparklake.graveler.ids import RECORD_ID_BYTES
@@ -125,8 +125,7 @@ def _decoded(block: Block) -> EntryColumns:
     relative = kind == AddressType.RELATIVE
     unsaid = kind == AddressType.BY_PREFIX_DEPRECATED
     if unsaid.any():
-        is_uri = pc.match_substring(address, "://").to_numpy(zero_copy_only=False)
-        relative |= unsaid & ~is_uri
+        relative |= unsaid & ~mask_of(pc.match_substring(address, "://"))
     metadata = _metadata(len(block), odd, others)
     return EntryColumns(
         address=address,

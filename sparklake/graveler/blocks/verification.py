@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import digests_at, gather, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
-from sparklake.graveler.buffers import Mask, data_of
+from sparklake.graveler.buffers import Mask, data_of, mask_of
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import MAX_KEY_BYTES
 
@@ -27,9 +27,7 @@ def record_problem(block: Block, encoded: EncodedRecords) -> str:
         live = np.flatnonzero(~block.tombstones)
         entries = decode_entries(block.take(live))
         live_identities = identities.take(pa.array(live))
-        differs = pc.not_equal(entry_identities(entries), live_identities).to_numpy(
-            zero_copy_only=False
-        )
+        differs = mask_of(pc.not_equal(entry_identities(entries), live_identities))
         if differs.any():
             wrong[live] = differs
             return _counted(wrong, encoded, "an entry that does not match its identity")
@@ -57,7 +55,7 @@ def id_problem(block: Block, encoded: EncodedRecords) -> str:
 def key_problem(encoded: EncodedRecords) -> str:
     """Describe verified records whose keys are not paths, or return ""."""
     keys = encoded.key_array()
-    wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES).to_numpy(zero_copy_only=False)
+    wrong = mask_of(pc.greater(pc.binary_length(keys), MAX_KEY_BYTES))
     if wrong.any():
         return _counted(wrong, encoded, f"a key of more than {MAX_KEY_BYTES} bytes")
     try:

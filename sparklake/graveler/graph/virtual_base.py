@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.buffers import Mask
+from sparklake.graveler.buffers import Mask, mask_of
 from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.ids import CommitId, zigzag
 from sparklake.graveler.records import encode_record
@@ -100,8 +100,7 @@ def disagreement(key: bytes, name: CommitId) -> bytes:
 
 
 def disagreements(stored: pa.BinaryArray) -> Mask:
-    mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
-    return mask
+    return mask_of(pc.starts_with(stored, _HEAD))
 
 
 def is_disagreement(stored: bytes) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sparklake.delta_log.file_names import STAGED_COMMITS
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_batches import with_column
-from sparklake.graveler.buffers import Mask
+from sparklake.graveler.buffers import Mask, mask_of
 from sparklake.graveler.defaults import IMPORTED_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
@@ -97,11 +97,10 @@ class _RowEncoder:
         address = rows.column("address")
         most = MAX_KEY_BYTES - len(self.settings.folder.encode())
         fits = pc.less_equal(pc.binary_length(rows.column("path")), most)
-        staged = pc.match_substring(rows.column("path"), STAGED_COMMITS).fill_null(False)
-        plain &= ~staged.to_numpy(zero_copy_only=False)
-        plain &= plain_uris(address) & fits.fill_null(False).to_numpy(zero_copy_only=False)
+        staged = pc.match_substring(rows.column("path"), STAGED_COMMITS)
+        plain &= plain_uris(address) & mask_of(fits) & ~mask_of(staged)
         checksums = _file_checksums(rows, plain & missing)
-        is_read = checksums.is_valid().to_numpy(zero_copy_only=False)  # So it is no link.
+        is_read = mask_of(checksums.is_valid())  # So it is no link.
         return plain & ~self.own.mask(address, is_read), checksums
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -277,8 +276,7 @@ def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
     if "checksum" not in rows.schema.names:
         return np.ones(rows.num_rows, bool)
     lengths = pc.binary_length(rows.column("checksum").cast(pa.string())).fill_null(0)
-    lacks: Mask = lengths.to_numpy(zero_copy_only=False) == 0
-    return lacks
+    return mask_of(pc.equal(lengths, 0))
 
 
 def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:

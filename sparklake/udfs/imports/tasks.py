@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
 from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.buffers import mask_of
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
@@ -72,7 +73,7 @@ def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -
 
 def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Block:
     keys = block.key_array()
-    same = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    same = mask_of(pc.equal(keys[1:], keys[:-1]))
     if not same.any():
         return block
     starts = np.flatnonzero(~np.concatenate([[False], same]))
