@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,17 +63,14 @@ class EmbeddedServer:
 
 
 def _stop_if_last(layout: Layout, share: FileLock, *, wait: bool = False) -> None:
-    try:
-        with locked(start_lock(layout.folder), _LOCK_SECONDS):
+    with closing(share), locked(start_lock(layout.folder), _LOCK_SECONDS):
+        is_last = share.try_take()
+        if not is_last:
+            # The watcher waits for the same lock. It may have got it first, for a moment.
+            share.share(_LOCK_SECONDS)
             is_last = share.try_take()
-            if not is_last:
-                # The watcher waits for the same lock. It may have got it first, for a moment.
-                share.share(_LOCK_SECONDS)
-                is_last = share.try_take()
-            if is_last and server.stop(layout) and wait:
-                server.wait_until_stopped(layout)
-    finally:
-        share.close()
+        if is_last and server.stop(layout) and wait:
+            server.wait_until_stopped(layout)
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from weakref import WeakSet
 
@@ -63,13 +63,10 @@ class FileLock:
 
 
 @contextmanager
-def locked(path: Path, seconds: float) -> Iterator[None]:
-    lock = FileLock(path)
-    try:
+def locked(path: Path, seconds: float) -> Iterator[FileLock]:
+    with closing(FileLock(path)) as lock:
         lock.take(seconds)
-        yield
-    finally:
-        lock.close()
+        yield lock
 
 
 def _open(path: Path) -> int:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
@@ -22,7 +22,7 @@ from sparklake.errors import RefStoreUnavailableError
 from sparklake.stores.embedded.binaries import programs
 from sparklake.stores.embedded.folders import is_private
 from sparklake.stores.embedded.home import SOCKET_PORT, Layout, socket_folder, start_lock
-from sparklake.stores.embedded.locks import FileLock
+from sparklake.stores.embedded.locks import FileLock, locked
 
 _START_SECONDS = 60
 _STOP_SECONDS = 20.0
@@ -67,9 +67,8 @@ def ensure_running(layout: Layout) -> str:
 def ensure_watched(layout: Layout) -> None:
     """Start the watcher unless it is running, or this program has no interpreter."""
     python = Path(sys.executable or "")
-    lock = FileLock(layout.watched)
-    try:
-        is_python = python.name.startswith(("python", "pypy")) and os.access(python, os.X_OK)
+    is_python = python.name.startswith(("python", "pypy")) and os.access(python, os.X_OK)
+    with closing(FileLock(layout.watched)) as lock:
         if is_python and lock.try_take():
             stop_unused = (sys.executable, "-c", _STOP_UNUSED, str(layout.folder.parent))
             files = layout.holders, start_lock(layout.folder), _pid_file(layout)
@@ -86,8 +85,6 @@ def ensure_watched(layout: Layout) -> None:
                 pass_fds=[lock.fileno()],
                 check=False,
             )
-    finally:
-        lock.close()
 
 
 def find_running(layout: Layout) -> str | None:
@@ -136,11 +133,8 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
 
 def _is_alive(layout: Layout) -> bool:
     """Return whether a process of the server, in any container, holds its inherited lock."""
-    lock = FileLock(layout.alive)
-    try:
+    with closing(FileLock(layout.alive)) as lock:
         return not lock.try_take() or _postmaster(layout) is not None
-    finally:
-        lock.close()
 
 
 def _postmaster(layout: Layout) -> int | None:
@@ -238,12 +232,8 @@ def _start(layout: Layout, sockets: Path) -> None:
     options = f"-k {shlex.quote(str(sockets))}"
     command = ["pg_ctl", "start", "--wait", "--timeout", str(_START_SECONDS), "--silent"]
     command += ["--pgdata", str(layout.data), "--log", str(layout.log), "--options", options]
-    lock = FileLock(layout.alive)
-    try:
-        lock.take(_STOP_SECONDS)
+    with locked(layout.alive, _STOP_SECONDS) as lock:
         _run(layout, command, lock.fileno())
-    finally:
-        lock.close()
 
 
 def _run(layout: Layout, command: list[str], *inherited: int) -> None:
