@@ -151,9 +151,9 @@ def _decoded_message(entity: Entity, record: ValueRecord) -> Any:
 
 def read_refs(store: ObjectStore, manifest: DumpManifest) -> RefsSnapshot:
     """Read a dump of sparklake or lakeFS, and report all problems in one error."""
-    refs, problems = find_refs(store, manifest)
-    raise_all(problems)
-    return refs
+    dump = find_dump(store, manifest, {})
+    raise_all(dump.problems)
+    return dump.refs
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,6 @@ class FoundDump:
     problems: Sequence[SparklakeError]
     unread: Collection[Entity]
     refused: Collection[str]
-
-
-def find_refs(
-    store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str] | None = None
-) -> tuple[RefsSnapshot, list[SparklakeError]]:
-    """Return the refs and the problems of `find_dump`."""
-    dump = find_dump(store, manifest, renames or {})
-    return dump.refs, list(dump.problems)
 
 
 def find_dump(store: ObjectStore, manifest: DumpManifest, renames: Mapping[str, str]) -> FoundDump:

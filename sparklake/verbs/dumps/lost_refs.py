@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from sparklake import errors
-from sparklake.graveler.dumps.dump import DumpManifest, find_refs
+from sparklake.graveler.dumps.dump import DumpManifest, find_dump
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, ObjectStore, Operation, RefsSnapshot, RefVerb
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
@@ -173,23 +173,23 @@ def compare_dump(
     except errors.CorruptFileError as error:
         settings = error
     fits = readable is not None and belong_together(store, readable, manifest)
-    dumped, problems = find_refs(store, manifest, renames_of(readable, manifest))
+    dump = find_dump(store, manifest, renames_of(readable, manifest))
     position = position_of(readable, manifest)
-    lost = find_lost(context, dumped, refs, position)
+    lost = find_lost(context, dump.refs, refs, position)
     if lost:  # The dump may be younger than the refs.
-        lost = find_lost(context, dumped, context.refs.snapshot(), position)
+        lost = find_lost(context, dump.refs, context.refs.snapshot(), position)
     is_own = fits
     if not fits and (readable is None or not readable.manifests):
         # Earlier versions left no record of the dump that they restored.
         is_known = not lost and not any(
-            isinstance(each, errors.InvalidDumpError) for each in problems
+            isinstance(each, errors.InvalidDumpError) for each in dump.problems
         )
         is_own = is_known or (readable is None and is_by_sparklake(store, manifest))
-    is_whole = fits and not problems
+    is_whole = fits and not dump.problems
     settled = 0
     if position is not None and is_whole and is_logged(context, position):
         settled = position.operation.sequence
-    return ComparedDump(is_own, lost, problems, settings, settled)
+    return ComparedDump(is_own, lost, dump.problems, settings, settled)
 
 
 def check_replaceable(

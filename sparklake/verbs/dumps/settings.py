@@ -32,7 +32,7 @@ class DumpSettings:
     """The settings stored with a dump, under its names.
 
     They belong to the dumps of `manifests`: the latest one and, until it is complete, the previous
-    one. Earlier versions wrote no `manifests`. `renames`, as in `find_refs`, are those of the
+    one. Earlier versions wrote no `manifests`. `renames`, as in `find_dump`, are those of the
     latest restore of the last manifest; `position` belongs to the first. `is_first` marks the first
     dump in a namespace, which may be incomplete.
     """

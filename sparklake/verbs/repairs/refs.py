@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sparklake.graveler.dumps.dump import find_refs
+from sparklake.graveler.dumps.dump import find_dump
 from sparklake.graveler.ports import BranchState, Operation, RefsSnapshot, RefVerb, TagInfo
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
@@ -42,7 +42,7 @@ def dumped_refs(sources: TreeSources) -> DumpedRefs:
         if manifest is None:
             continue
         settings = find_readable_settings(store)
-        refs, _ = find_refs(store, manifest, renames_of(settings, manifest))
+        refs = find_dump(store, manifest, renames_of(settings, manifest)).refs
         if refs.commits:
             return DumpedRefs(refs, position_of(settings, manifest))
     return DumpedRefs(RefsSnapshot((), (), ()))
