@@ -154,20 +154,18 @@ class PostgresCommits(RepositoryPart):
         return dict(rows)
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        rows = self._fetch(
-            "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
-            " AND commit_id = ANY(%(ids)s)",
-            ids=list(commit_ids),
-        )
-        return {commit_id for (commit_id,) in rows}
+        return {commit_id for commit_id, _ in self._expired(commit_ids)}
 
     def collected(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        rows = self._fetch(
-            "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
-            " AND commit_id = ANY(%(ids)s) AND tree_collected",
+        return {commit_id for commit_id, is_collected in self._expired(commit_ids) if is_collected}
+
+    def _expired(self, commit_ids: Sequence[CommitId]) -> Sequence[tuple[CommitId, bool]]:
+        """Return the expired commits among the given ones, and whether they have no tree."""
+        return self._fetch(
+            "SELECT commit_id, tree_collected FROM sparklake.expired_commits"
+            " WHERE repository_uid = %(uid)s AND commit_id = ANY(%(ids)s)",
             ids=list(commit_ids),
         )
-        return {commit_id for (commit_id,) in rows}
 
     def restore(self, commits: Sequence[Commit]) -> None:
         with self._connections.transaction() as connection:
