@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import lru_cache, partial
 from hashlib import md5
 from pathlib import Path
@@ -29,6 +29,7 @@ from sparklake.errors import (
 )
 from sparklake.extras import importing
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.graveler.times import MICROSECOND, microsecond_of
 from sparklake.interrupts import Threads, check_interrupted
 from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket, no_object
 from sparklake.stores.objects.digests import may_be_md5
@@ -66,8 +67,6 @@ _SILENT_ATTEMPTS = 3
 
 # The timeout for an answer includes sending the body, here at least as fast as this.
 _BYTES_PER_SECOND = 1 << 20
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
@@ -489,8 +488,8 @@ def _attributes(content_type: str) -> dict[str, Any]:
 
 def stored(key: str, facts: Mapping[str, Any]) -> StoredObject:
     """Convert obstore's metadata of an object."""
-    microseconds = (facts["last_modified"] - _EPOCH) // timedelta(microseconds=1)
-    return StoredObject(key, facts["size"], microseconds * 1000, (facts["e_tag"] or "").strip('"'))
+    mtime = microsecond_of(facts["last_modified"]) * MICROSECOND
+    return StoredObject(key, facts["size"], mtime, (facts["e_tag"] or "").strip('"'))
 
 
 # --- answers and errors ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.errors import StoreError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
-from sparklake.graveler.times import SECOND
+from sparklake.graveler.times import MICROSECOND, SECOND, microsecond_of
 from sparklake.interrupts import within_grace
 from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket
 from sparklake.stores.objects.key_checks import check_key
@@ -57,8 +57,6 @@ _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 # The suffix of S3 Express bucket names.
 _EXPRESS = "--x-s3"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +256,8 @@ def _save(answer: _Answer, path: Path) -> None:
 
 
 def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
-    microseconds = (facts["LastModified"] - _EPOCH) // timedelta(microseconds=1)
-    return StoredObject(key, size, microseconds * 1000, facts.get("ETag", "").strip('"'))
+    mtime = microsecond_of(facts["LastModified"]) * MICROSECOND
+    return StoredObject(key, size, mtime, facts.get("ETag", "").strip('"'))
 
 
 def _has_own_key(head: Mapping[str, Any]) -> bool:
