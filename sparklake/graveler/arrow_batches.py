@@ -10,6 +10,11 @@ import pyarrow as pa
 _is_string_view = getattr(pa.types, "is_string_view", lambda _: False)
 
 
+def required_schema(**types: pa.DataType) -> pa.Schema:
+    """Return a schema of columns without nulls."""
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()])
+
+
 def is_text(kind: pa.DataType) -> bool:
     tests = (pa.types.is_string, pa.types.is_large_string, _is_string_view)
     return any(test(kind) for test in tests)

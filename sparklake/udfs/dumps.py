@@ -8,18 +8,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import mask_of
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.tasks import Batches, BatchStream, range_blocks
 
-ADDRESS_SCHEMA = pa.schema(
-    [
-        pa.field("count", pa.int64(), nullable=False),
-        pa.field("path", pa.binary(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-    ]
-)
+ADDRESS_SCHEMA = required_schema(count=pa.int64(), path=pa.binary(), address=pa.string())
 """The number of refused addresses in a range, and the first one with its path."""
 
 AddressTest: TypeAlias = Callable[[pa.StringArray], pa.BooleanArray]

@@ -17,6 +17,7 @@ from pyarrow import csv
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra.changes import BlockChanges, ChangeType
 from sparklake.graveler.algebra.compare import diff
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.keys import exported_name
 from sparklake.graveler.parquet_files import encode_parquet
 from sparklake.graveler.sums import bounded, bounded_sum
@@ -28,17 +29,15 @@ from sparklake.stores.objects.destinations import Destination, ExpectedObject
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks, report_batch
 
-MANIFEST_SCHEMA = pa.schema(
-    [
-        pa.field("type", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("content_type", pa.string(), nullable=False),
-        pa.field("commit", pa.string(), nullable=False),
-    ]
+MANIFEST_SCHEMA = required_schema(
+    type=pa.string(),
+    path=pa.string(),
+    size=pa.int64(),
+    checksum=pa.string(),
+    mtime=pa.timestamp("us", tz="UTC"),
+    address=pa.string(),
+    content_type=pa.string(),
+    commit=pa.string(),
 )
 """`type` is added, changed or removed. `address` is the full URI of the object in the lake."""
 

@@ -16,6 +16,7 @@ from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.algebra.compare import diff
 from sparklake.graveler.algebra.staged import apply
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import Positions, mask_of
@@ -41,9 +42,7 @@ from sparklake.udfs.range_sink import open_sink
 from sparklake.udfs.streams import open_tasks
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, range_blocks
 
-WEIGHT_SCHEMA = pa.schema(
-    [pa.field("objects", pa.int64(), nullable=False), pa.field("bytes", pa.int64(), nullable=False)]
-)
+WEIGHT_SCHEMA = required_schema(objects=pa.int64(), bytes=pa.int64())
 
 _NAMED = b"named"
 _BATCH_ROWS = 8192

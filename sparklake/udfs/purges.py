@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError, InvalidKeyError
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Blocks, block_of_records
 from sparklake.graveler.parquet_files import decode_parquet, encode_parquet
 from sparklake.graveler.ports import ObjectStore
@@ -46,16 +47,14 @@ DELETE_THREADS = 16
 MAX_SHOWN = 10
 """The maximum number of paths reported by a task for each obstacle."""
 
-FOUND_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("commit", pa.string(), nullable=False),
-        pa.field("external", pa.bool_(), nullable=False),
-        pa.field("shared", pa.bool_(), nullable=False),
-    ]
+FOUND_SCHEMA = required_schema(
+    path=pa.string(),
+    address=pa.string(),
+    checksum=pa.string(),
+    size=pa.int64(),
+    commit=pa.string(),
+    external=pa.bool_(),
+    shared=pa.bool_(),
 )
 """`commit` is the first commit with the address at the path, or ""."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import SparklakeError
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.range_files import read_ranges
@@ -17,13 +18,7 @@ from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
-EQUAL_SCHEMA = pa.schema(
-    [
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-    ]
-)
+EQUAL_SCHEMA = required_schema(checksum=pa.string(), size=pa.int64(), address=pa.string())
 """An address of an object with a requested checksum."""
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from sparklake.graveler.arrow_batches import unpack
+from sparklake.graveler.arrow_batches import required_schema, unpack
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
@@ -20,14 +20,9 @@ T = TypeVar("T")
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 BatchStream: TypeAlias = Iterator[pa.RecordBatch]
 
-TASK_SCHEMA = pa.schema(
-    [
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("task", pa.binary(), nullable=False),
-    ]
-)
+TASK_SCHEMA = required_schema(position=pa.int64(), task=pa.binary())
 
-REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
+REPORT_SCHEMA = required_schema(report=pa.binary())
 
 _encode = msgspec.msgpack.Encoder().encode
 

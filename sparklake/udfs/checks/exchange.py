@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler.arrow_batches import pack_batches, unpack
+from sparklake.graveler.arrow_batches import pack_batches, required_schema, unpack
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
@@ -24,12 +24,7 @@ from sparklake.udfs.tasks import Batches, BatchStream, encoded_tasks
 Share = TypeVar("Share")
 Result = TypeVar("Result")
 
-RESULT_SCHEMA = pa.schema(
-    [
-        pa.field("share", pa.string(), nullable=False),
-        pa.field("result", pa.binary(), nullable=False),
-    ]
-)
+RESULT_SCHEMA = required_schema(share=pa.string(), result=pa.binary())
 
 _OFFSET = "<u8"
 _OFFSET_BYTES = 8

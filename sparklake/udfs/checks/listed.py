@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import SparklakeError
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.chunks import sliced
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
@@ -22,20 +23,12 @@ from sparklake.udfs.checks.named import address_hashes, bucket_numbers
 from sparklake.udfs.purges import deleted_addresses
 from sparklake.udfs.tasks import BatchStream
 
-LISTED_SCHEMA = pa.schema(
-    [
-        pa.field("high", pa.uint64(), nullable=False),
-        pa.field("low", pa.uint64(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("mtime", pa.int64(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-    ]
+LISTED_SCHEMA = required_schema(
+    high=pa.uint64(), low=pa.uint64(), size=pa.int64(), mtime=pa.int64(), address=pa.string()
 )
 """`size` is in bytes, `mtime` in unix nanoseconds."""
 
-PURGED_SCHEMA = pa.schema(
-    [pa.field("high", pa.uint64(), nullable=False), pa.field("low", pa.uint64(), nullable=False)]
-)
+PURGED_SCHEMA = required_schema(high=pa.uint64(), low=pa.uint64())
 
 _BATCH_ROWS = 16_384
 

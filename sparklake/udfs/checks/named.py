@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler import kernels
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import sha256_each
 from sparklake.graveler.blocks.entry_columns import decode_entries
@@ -18,17 +19,15 @@ from sparklake.graveler.buffers import Positions, data_of
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import DATA_FOLDER
 
-NAMED_SCHEMA = pa.schema(
-    [
-        pa.field("high", pa.uint64(), nullable=False),
-        pa.field("low", pa.uint64(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("table", pa.uint64(), nullable=False),
-        pa.field("external", pa.bool_(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-    ]
+NAMED_SCHEMA = required_schema(
+    high=pa.uint64(),
+    low=pa.uint64(),
+    size=pa.int64(),
+    table=pa.uint64(),
+    external=pa.bool_(),
+    address=pa.string(),
+    checksum=pa.string(),
+    path=pa.string(),
 )
 """`high` and `low` are the hash of the address. `table` is the tag of its range or layer.
 
