@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.paths import PLAIN
+from sparklake.graveler.arrow_batches import required_schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,13 +25,8 @@ _ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(0x20)}
 Partition = tuple[tuple[str, str], ...]
 """The names and values in a file's folders, outermost first."""
 
-FILE_SCHEMA = pa.schema(
-    [
-        pa.field("uri", pa.string(), nullable=False),
-        pa.field("relative", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("mtime", pa.int64(), nullable=False),
-    ]
+FILE_SCHEMA = required_schema(
+    uri=pa.string(), relative=pa.string(), size=pa.int64(), mtime=pa.int64()
 )
 """`uri` is in Spark's form, `relative` below the table, `mtime` in unix milliseconds."""
 

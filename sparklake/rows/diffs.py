@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake.graveler.algebra.changes import ChangeType, Conflict
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
@@ -194,12 +195,7 @@ def _side_object(key: bytes, stored: bytes | None) -> SideObject | None:
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
 
-FOLDER_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in COUNTS),
-    ]
-)
+FOLDER_SCHEMA = required_schema(path=pa.string(), **dict.fromkeys(COUNTS, pa.int64()))
 """`path` ends in '/' for a folder. A changed object counts in both columns of bytes, a conflict in
 neither."""
 

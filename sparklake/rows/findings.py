@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparklake.graveler.arrow_batches import required_schema
+
 
 class Severity(str, Enum):
     """The consequence of a finding.
@@ -232,22 +234,20 @@ class Finding:
 MOST_AFFECTED = 20
 """The maximum number of commits and of branches in a finding."""
 
-FINDING_SCHEMA = pa.schema(
-    [
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("severity", pa.string(), nullable=False),
-        pa.field("subject", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-        pa.field("tree_file", pa.string(), nullable=False),
-        pa.field("first_path", pa.string(), nullable=False),
-        pa.field("last_path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("commits", pa.list_(pa.string()), nullable=False),
-        pa.field("commit_count", pa.int64(), nullable=False),
-        pa.field("branches", pa.list_(pa.string()), nullable=False),
-        pa.field("remedy", pa.string(), nullable=False),
-    ]
+FINDING_SCHEMA = required_schema(
+    kind=pa.string(),
+    severity=pa.string(),
+    subject=pa.string(),
+    detail=pa.string(),
+    tree_file=pa.string(),
+    first_path=pa.string(),
+    last_path=pa.string(),
+    size=pa.int64(),
+    checksum=pa.string(),
+    commits=pa.list_(pa.string()),
+    commit_count=pa.int64(),
+    branches=pa.list_(pa.string()),
+    remedy=pa.string(),
 )
 """The rows of the report. `size`, in bytes, and `checksum` are those recorded in the entry."""
 

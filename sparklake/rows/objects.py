@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRowsError
-from sparklake.graveler.arrow_batches import with_column
+from sparklake.graveler.arrow_batches import required_schema, with_column
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import ObjectColumns, object_columns
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
@@ -32,16 +32,14 @@ from sparklake.stores.objects.addresses import (
 )
 from sparklake.stores.objects.key_checks import check_key
 
-OBJECT_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("content_type", pa.string(), nullable=False),
-    ]
+OBJECT_SCHEMA = required_schema(
+    path=pa.string(),
+    size=pa.int64(),
+    checksum=pa.string(),
+    mtime=pa.timestamp("us", tz="UTC"),
+    address=pa.string(),
+    metadata=pa.map_(pa.string(), pa.string()),
+    content_type=pa.string(),
 )
 """`size` is in bytes. `address` is a full URI."""
 
@@ -185,12 +183,7 @@ def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
 _COARSE_UNITS = {"s": SECOND_MICROS, "ms": SECOND_MICROS // 1000}
 """Microseconds per unit."""
 
-FILE_SCHEMA = pa.schema(
-    [
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("checksum", pa.string(), nullable=False),
-        OBJECT_SCHEMA.field("mtime"),
-    ]
+FILE_SCHEMA = required_schema(
+    name=pa.string(), size=pa.int64(), checksum=pa.string(), mtime=OBJECT_SCHEMA.field("mtime").type
 )
 """`name` is the path below the folder of the write. `checksum` is "" if it is not yet computed."""

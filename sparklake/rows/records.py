@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Block, block_of
 from sparklake.graveler.records import Record
 
-RECORD_SCHEMA = pa.schema(
-    [pa.field("key", pa.binary(), nullable=False), pa.field("stored", pa.binary(), nullable=False)]
-)
+RECORD_SCHEMA = required_schema(key=pa.binary(), stored=pa.binary())
 
 
 def record_block(batch: pa.RecordBatch) -> Block:

@@ -11,11 +11,12 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.algebra.changes import ChangeCounts
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.sstable.range_files import WrittenRange, as_put
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 
-RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
+RESULT_SCHEMA = required_schema(result=pa.binary())
 
 
 class TaskResult(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklake.engine.spark import shipped
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Block, concatenated
 from sparklake.graveler.chunks import sliced
 from sparklake.graveler.commits import Commit
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
 OBJECTS_AT_ONCE = 100_000
 """The number of objects whose history is walked together. Memory grows with it."""
 
-BLAME_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("commit_id", pa.string(), nullable=False),
-        pa.field("committer", pa.string(), nullable=False),
-        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-    ]
+BLAME_SCHEMA = required_schema(
+    path=pa.string(),
+    commit_id=pa.string(),
+    committer=pa.string(),
+    creation_date=pa.timestamp("us", tz="UTC"),
+    message=pa.string(),
 )
 
 BLAME_DDL = (

@@ -8,21 +8,20 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
+from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS
 
-LOG_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("parents", pa.list_(pa.string()), nullable=False),
-        pa.field("committer", pa.string(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("meta_range_id", pa.string(), nullable=False),
-        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("generation", pa.int64(), nullable=False),
-        pa.field("expired", pa.bool_(), nullable=False),
-    ]
+LOG_SCHEMA = required_schema(
+    id=pa.string(),
+    parents=pa.list_(pa.string()),
+    committer=pa.string(),
+    message=pa.string(),
+    creation_date=pa.timestamp("us", tz="UTC"),
+    meta_range_id=pa.string(),
+    metadata=pa.map_(pa.string(), pa.string()),
+    generation=pa.int64(),
+    expired=pa.bool_(),
 )
 
 LOG_DDL = (
