@@ -24,7 +24,6 @@ from sparklake.graveler.sstable.layout import (
     compressed,
     footer,
     handle_bytes,
-    number_bytes,
     plain,
     small_block,
 )
@@ -309,7 +308,7 @@ def _own(numbers: Any, count: int, data_bytes: int, index: Handle) -> dict[bytes
         b"rocksdb.raw.key.size": sums[BlockColumn.KEY_BYTES] + SUFFIX_BYTES * count,
         b"rocksdb.raw.value.size": sums[BlockColumn.VALUE_BYTES],
     }
-    return {name: number_bytes(each % 2**64) for name, each in values.items()}
+    return {name: varint(each % 2**64) for name, each in values.items()}
 
 
 def _small(items: Items, part: str, chance: Random) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise
 
 import pytest
@@ -23,7 +23,7 @@ from sparklake.graveler.planning.plan import (
     plan_replace,
     plan_three_way_diff,
 )
-from sparklake.graveler.planning.segments import Segment, segments, segments_apart
+from sparklake.graveler.planning.segments import Segment, clusters, segments_apart, tiled
 from sparklake.graveler.ranges import RangeInfo, overlapping, range_list
 from sparklake.graveler.records import Record
 from tests.support.oracle import Contents, cut, file_id
@@ -53,6 +53,10 @@ intervals = st.builds(lambda start, stop: Interval(start or b"", stop), bounds, 
 
 
 # --- segments -------------------------------------------------------------------------------------
+
+
+def segments(*sides: Ranges) -> Iterator[Segment]:
+    return tiled(clusters(sides))
 
 
 @given(st.lists(trees, min_size=1, max_size=4))

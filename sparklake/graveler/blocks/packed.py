@@ -24,7 +24,6 @@ class PackedBlocks(Protocol):
     @property
     def counts(self) -> Positions:
         """The number of records in each data block."""
-        ...
 
     @property
     def last_keys(self) -> list[bytes]: ...
@@ -36,7 +35,6 @@ class PackedBlocks(Protocol):
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Return the contents of data blocks by number."""
-        ...
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, Positions]]:
         """Yield slices of the file with data blocks, in order.
@@ -44,15 +42,12 @@ class PackedBlocks(Protocol):
         Each slice has a row per data block: offset in the slice, size in it, content size and
         number of records. Nothing is verified.
         """
-        ...
 
     def find(self, key: bytes) -> bytes | None:
         """Return the stored value of a key, without caching."""
-        ...
 
     def damage(self) -> CorruptFileError:
         """Return the error for a damaged file."""
-        ...
 
 
 Unit: TypeAlias = "EncodedRecords | PackedBlocks"  # Consecutive records of a block, at least one.

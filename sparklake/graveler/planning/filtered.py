@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparklake.graveler.algebra.classify import KeyOutcome
-from sparklake.graveler.keys import EVERYTHING, Interval, successor
+from sparklake.graveler.keys import EVERYTHING
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import (
     CopiedPiece,
@@ -22,7 +22,7 @@ from sparklake.graveler.planning.plan import (
     rows_in,
     settle,
 )
-from sparklake.graveler.planning.segments import Segment, segments_apart
+from sparklake.graveler.planning.segments import Segment, reach, segments_apart
 from sparklake.graveler.ranges import Ranges, overlapping
 
 
@@ -57,7 +57,7 @@ def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
         if segment.alike:
             continue
         before, after = segment.sides
-        if not before and path_filter.holds(_hull(segment)):
+        if not before and path_filter.holds(reach(segment.sides)):
             pieces.append(CopiedPiece(after, is_new=True))
         else:
             pieces.extend(_chosen_parts(opened_piece(segment), path_filter))
@@ -83,7 +83,7 @@ def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
 
 def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
     _, _, dest = segment.sides
-    hull = _hull(segment)
+    hull = reach(segment.sides)
     if settle(segment) in (KeyOutcome.SAME, KeyOutcome.TAKE_DEST) or not path_filter.parts(hull):
         yield CopiedPiece(dest)
     elif path_filter.holds(hull):
@@ -106,10 +106,3 @@ def _chosen_parts(piece: OpenPiece, path_filter: PathFilter) -> Iterator[OpenPie
 
 def _is_filled(piece: OpenPiece) -> bool:
     return any(side.ranges or side.rows for side in piece.sides)
-
-
-def _hull(segment: Segment) -> Interval:
-    """Return the interval from the first key of a segment's ranges to the last."""
-    sides = [side for side in segment.sides if side]
-    first, last = min(side[0].min_key for side in sides), max(side[-1].max_key for side in sides)
-    return Interval(first, successor(last))

@@ -31,13 +31,11 @@ class Window:
     alike: bool
 
 
-def segments(*sides: Ranges) -> Iterator[Segment]:
-    """Yield the segments of sides. Their intervals tile the key space."""
-    return tiled(clusters(sides))
-
-
 def segments_apart(*sides: Ranges) -> Iterator[Segment]:
-    """Yield the segments of sides, with consecutive equal ones joined."""
+    """Yield the segments of sides, with consecutive equal ones joined.
+
+    Their intervals tile the key space.
+    """
     return tiled(
         cluster
         for window in windows(*sides)

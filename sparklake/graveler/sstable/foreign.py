@@ -9,6 +9,7 @@ from itertools import pairwise
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.chunks import sliced
+from sparklake.graveler.ids import varint
 from sparklake.graveler.ports import Content
 from sparklake.graveler.records import Record, byte_size
 from sparklake.graveler.sstable import layout
@@ -105,7 +106,7 @@ def make_plain_table(records: Sequence[Record], extra: Mapping[str, str]) -> byt
     }
     own = {name.encode(): text.encode() for name, text in extra.items()}
     return file.ended(
-        index_handle, {**own, **{name: layout.number_bytes(each) for name, each in numbers.items()}}
+        index_handle, {**own, **{name: varint(each) for name, each in numbers.items()}}
     )
 
 

@@ -89,11 +89,6 @@ def handle_bytes(handle: Handle) -> bytes:
     return varint(handle.offset) + varint(handle.size)
 
 
-def number_bytes(number: int) -> bytes:
-    """Return the bytes of a numeric property."""
-    return varint(number)
-
-
 def footer(meta_index: Handle, index: Handle) -> bytes:
     handles = handle_bytes(meta_index) + handle_bytes(index)
     return (

@@ -14,6 +14,7 @@ from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import rows_between
 from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.buffers import Bytes, Positions, offsets_of
+from sparklake.graveler.ids import varint
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
     BlockColumn,
@@ -30,7 +31,6 @@ from sparklake.graveler.sstable.layout import (
     count_bytes,
     footer,
     handle_bytes,
-    number_bytes,
     out_of_order,
     plain,
     small_block,
@@ -136,7 +136,7 @@ def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapp
         b"rocksdb.raw.key.size": sums[BlockColumn.KEY_BYTES] + SUFFIX_BYTES * count,
         b"rocksdb.raw.value.size": sums[BlockColumn.VALUE_BYTES],
     }
-    return {name: number_bytes(each) for name, each in numbers.items()}
+    return {name: varint(each) for name, each in numbers.items()}
 
 
 def index_content(directory: Directory) -> bytes:
