@@ -25,7 +25,6 @@ class Wait(Generic[T]):
 
     @property
     def seconds(self) -> float:
-        """The waiting time of the call."""
         return time.monotonic() - self.since
 
 

@@ -195,7 +195,6 @@ def _check_foreign(
 def _addresses_in(
     store: ObjectStore, versions: Sequence[MetaRangeId], keys: Sequence[bytes]
 ) -> set[tuple[bytes, str]]:
-    """Return the given keys with their addresses in the trees."""
     requested, hull = set(keys), Interval(keys[0], successor(keys[-1]))
     return {
         (key, address)

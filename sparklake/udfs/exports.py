@@ -71,8 +71,6 @@ MAX_UNFIT = 100
 
 
 class ExportPass(str, Enum):
-    """A pass over the changes of an export."""
-
     SURVEY = "survey"
     REMOVE = "remove"
     COPY = "copy"

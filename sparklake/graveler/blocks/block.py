@@ -136,7 +136,6 @@ class Block:
         return np.searchsorted(self.starts, rows, "right") - 1
 
     def units_of(self, first: int, stop: int) -> list[Unit]:
-        """Return consecutive leaves as units."""
         units: list[Unit] = []
         if first >= stop:
             return units

@@ -95,7 +95,6 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
 
 
 def tombstones(block: Block) -> Block:
-    """Return staged deletions of a block's keys."""
     if not len(block):
         return block
     keys = block.key_array()

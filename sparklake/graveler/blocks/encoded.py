@@ -140,7 +140,6 @@ class EncodedRecords:
         return entry[start : end - SUFFIX_BYTES], entry[end:]
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key."""
         match, stored = self._reaching(key) or (b"", b"")
         return stored if match == key else None
 

@@ -24,12 +24,10 @@ _LOCAL_PATH = rf"^local://{_CLEAN_PARTS}$"
 
 
 def refused_branches(refs: RefsSnapshot) -> list[str]:
-    """Return the branches with names invalid in lakeFS."""
     return [each.name for each in refs.branches if not _BRANCH.fullmatch(each.name)]
 
 
 def refused_tags(refs: RefsSnapshot) -> list[str]:
-    """Return the tags with names invalid in lakeFS."""
     return [each.name for each in refs.tags if _NOT_IN_TAGS in each.name]
 
 

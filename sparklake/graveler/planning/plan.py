@@ -232,7 +232,6 @@ def part_of(piece: OpenPiece, interval: Interval) -> OpenPiece:
 
 
 def side_in(side: SideStream, interval: Interval) -> SideStream:
-    """Return the part of a side that covers an interval."""
     return SideStream(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 

@@ -112,7 +112,6 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def name_taken(noun: str, name: str) -> AlreadyExistsError:
-    """Return the error for a ref with another ref's name."""
     return AlreadyExistsError(f"there is already a {noun} {name!r}: choose another name")
 
 

@@ -106,7 +106,6 @@ class BucketStore(ObjectStore):
 
 
 def environment(*prefixes: str) -> Hashable:
-    """Return the environment variables with these prefixes."""
     return frozenset((name, os.environ[name]) for name in os.environ if name.startswith(prefixes))
 
 

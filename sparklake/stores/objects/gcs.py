@@ -29,8 +29,6 @@ _ENVIRONMENT = ("GOOGLE_", "GCE_", "CLOUDSDK_", _EMULATOR := "STORAGE_EMULATOR_H
 
 @dataclass(frozen=True, slots=True)
 class GoogleBucket:
-    """A bucket of Google Cloud Storage."""
-
     name: str
 
     @property

@@ -373,8 +373,6 @@ def _connected(bucket: Bucket, settings: Hashable, patience: BucketTimeouts) -> 
 
 
 class _Attempts:
-    """The attempts at one request."""
-
     def __init__(self) -> None:
         self._number = 0
 

@@ -282,7 +282,6 @@ def commit_of(
     metadata: Mapping[str, str],
     generation: int,
 ) -> Commit:
-    """Return the commit in the columns of a row."""
     return Commit(
         id=identity,
         parents=tuple(parents),

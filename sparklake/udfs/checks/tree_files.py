@@ -35,8 +35,6 @@ class TreeShare:
 
 @dataclass(frozen=True, slots=True)
 class TreeRanges:
-    """The ranges of a metarange."""
-
     tree: MetaRangeId
     ranges: tuple[RangeInfo, ...]
 

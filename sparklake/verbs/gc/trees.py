@@ -28,7 +28,6 @@ _DELETED_AT_ONCE = 4 * OBJECT_THREADS
 
 
 def collects_trees(context: Context) -> bool:
-    """Return whether the retention rules allow deletion of trees."""
     retention = context.refs.settings.get().retention
     return retention is not None and retention.tree_days is not None
 

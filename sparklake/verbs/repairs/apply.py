@@ -156,7 +156,6 @@ class Repair:
         self.context.refs.collections.end_tree_sweep()
 
     def _permanent_address(self, step: RepairStep) -> str:
-        """Return a permanent address of the object of a step."""
         # An interrupted collection may delete an object of the lake.
         copies = (f"{each}/" for each in self.sources.copies)
         if not step.source.startswith((*copies, f"{self.store.uri}/{layout.DATA_FOLDER}")):
