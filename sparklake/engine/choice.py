@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sparklake.engine.spark import SparkRunner
-    from sparklake.engine.threads import LocalRunner, ThreadRunner
+    from sparklake.engine.threads import ThreadRunner
 
 # From benchmarks/results/thresholds.md.
 
@@ -52,14 +52,18 @@ class Runners:
     workers: int | None = None
     progress: Progress = UNWATCHED
     bucket_writes: BucketWrites = BucketWrites.AUTO
-    _local: LocalRunner | None = None
     _threads: ThreadRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
         engine = self.choice(records).engine
         if engine == "spark":
             return self.on_spark(title)
-        return self.on_threads() if engine == "threads" else self.in_process()
+        if engine == "threads":
+            return self.on_threads()
+        # Lazy import: it loads Arrow, which a command without a plan does not need.
+        from sparklake.engine.threads import LocalRunner
+
+        return LocalRunner()
 
     def choice(self, records: int) -> EngineChoice:
         """Return the engine for a plan of the given size. Nothing starts."""
@@ -78,14 +82,6 @@ class Runners:
             return EngineChoice("local", f"{reason}, below {THREAD_RECORDS:,}", MAX_TASK_RECORDS)
         reason = f"{reason}, {THREAD_RECORDS:,} or more, with {workers} threads"
         return EngineChoice("threads", reason, shared_task_records(records, workers))
-
-    def in_process(self) -> LocalRunner:
-        # Lazy import: it loads Arrow, which a command without a plan does not need.
-        from sparklake.engine.threads import LocalRunner
-
-        if self._local is None:
-            self._local = LocalRunner()
-        return self._local
 
     def on_threads(self) -> ThreadRunner:
         # Lazy import: a command without a plan must not pay for it.
