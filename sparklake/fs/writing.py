@@ -53,17 +53,14 @@ class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
             self.fs = None
 
     def _stage(self) -> None:
-        branches: dict[tuple[str, str], dict[str, Path]] = {}
-        places: dict[tuple[str, str], KeyUri] = {}
+        branches: dict[LakeUri, dict[str, Path]] = {}
         for place, file in self.waiting:
-            if file.is_dropped:
-                continue
-            file.close()
-            at = (place.repository, place.ref)
-            places[at] = place
-            branches.setdefault(at, {})[place.key] = file.file
-        for at, files in branches.items():
-            self.fs.branch(places[at]).put_many(files)
+            if not file.is_dropped:
+                file.close()
+                ref = LakeUri(place.repository, place.ref)
+                branches.setdefault(ref, {})[place.key] = file.file
+        for ref, files in branches.items():
+            self.fs.branch(ref).put_many(files)
 
 
 Pairs = list[tuple[str, str]]
