@@ -71,25 +71,23 @@ def parse_manifest(body: bytes, what: str) -> DumpManifest:
 def encode_refs(refs: RefsSnapshot) -> tuple[DumpManifest, dict[str, bytes]]:
     """Encode refs as a manifest and files by key. Equal refs produce identical bytes."""
     branches, branch_files = make_ref_tables(
-        Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
+        Entity.BRANCH, sorted(map(_branch_record, refs.branches))
     )
-    by_id = sorted(refs.commits, key=lambda each: each.id)
-    commits, commit_files = make_ref_tables(Entity.COMMIT, list(map(_commit_record, by_id)))
-    tags, tag_files = make_ref_tables(
-        Entity.TAG, [_name_record(Entity.TAG, each) for each in _in_order(refs.tags)]
+    commits, commit_files = make_ref_tables(
+        Entity.COMMIT, sorted(map(_commit_record, refs.commits))
     )
+    tags, tag_files = make_ref_tables(Entity.TAG, sorted(map(_tag_record, refs.tags)))
     return DumpManifest(branches, commits, tags), {**branch_files, **commit_files, **tag_files}
 
 
-def _in_order(refs: Sequence[Any]) -> list[Any]:
-    return sorted(refs, key=lambda each: each.name.encode())
+def _branch_record(each: BranchState) -> Record:
+    message = MESSAGES[Entity.BRANCH](id=each.name, commit_id=each.commit_id, hidden=each.hidden)
+    return _record(each.name, each.commit_id, message)
 
 
-def _name_record(entity: Entity, ref: BranchState | TagInfo) -> Record:
-    message = MESSAGES[entity](id=ref.name, commit_id=ref.commit_id)
-    if isinstance(ref, BranchState):
-        message.hidden = ref.hidden
-    return _record(ref.name, ref.commit_id, message)
+def _tag_record(each: TagInfo) -> Record:
+    message = MESSAGES[Entity.TAG](id=each.name, commit_id=each.commit_id)
+    return _record(each.name, each.commit_id, message)
 
 
 def _commit_record(commit: Commit) -> Record:
