@@ -248,7 +248,7 @@ def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.Fixtur
     assert [each.nodeid for each in request.session.items if ADDRESS.search(each.nodeid)] == []
 
 
-VARIADIC = ("_joined", "_message_class", "pc.binary_join_element_wise")
+VARIADIC = ("joined", "_message_class", "pc.binary_join_element_wise")
 
 
 def long_calls(code: str) -> Iterator[int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.graveler import kernels
 from sparklake.graveler.buffers import Bytes, Ids, Mask, Positions, binary_array
@@ -34,6 +35,10 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
     bounds[0::2] = starts
     np.add(starts, lengths, out=bounds[1::2], casting="unsafe")
     return binary_array(bounds, data).take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def joined(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
+    return pc.binary_join_element_wise(*parts, b"")
 
 
 @kernels.defines(kernels.take)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, block_of
-from sparklake.graveler.blocks.columns import gather, rows_between, sha256_each, varints_at
+from sparklake.graveler.blocks.columns import gather, joined, rows_between, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.blocks.packed import Unit
 from sparklake.graveler.buffers import Ids, Mask, Positions
@@ -84,27 +84,21 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
     if not len(block):
         return block
     records, old = block.encoded, block.keys
-    keys = _joined(prefix, gather(old.data, old.starts + cut, old.lengths - cut))
+    keys = joined(prefix, gather(old.data, old.starts + cut, old.lengths - cut))
     _check(keys)
     # The key is part of the record id.
     lengths, starts = varints_at(records.data, records.value_starts)
     identities = gather(records.data, starts, lengths >> 1)
-    ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
+    ids = sha256_each(joined(sha256_each(keys), sha256_each(identities)))
     plain = records.value_ends - records.value_starts - RECORD_ID_BYTES
-    return block_of(keys, _joined(gather(records.data, records.value_starts, plain), ids))
+    return block_of(keys, joined(gather(records.data, records.value_starts, plain), ids))
 
 
 def tombstones(block: Block) -> Block:
     if not len(block):
         return block
     keys = block.key_array()
-    return block_of(
-        keys, _joined(_TOMBSTONE, sha256_each(_joined(sha256_each(keys), _NO_IDENTITY)))
-    )
-
-
-def _joined(first: pa.BinaryArray | bytes, second: pa.BinaryArray | bytes) -> pa.BinaryArray:
-    return pc.binary_join_element_wise(first, second, b"")
+    return block_of(keys, joined(_TOMBSTONE, sha256_each(joined(sha256_each(keys), _NO_IDENTITY))))
 
 
 def _check(keys: pa.BinaryArray) -> None:

@@ -18,6 +18,7 @@ from sparklake.graveler.blocks.columns import (
     Keys,
     gather,
     items_at,
+    joined,
     search,
     taken,
     varint_array,
@@ -170,7 +171,7 @@ def _encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.BinaryArr
     value_lengths = np.diff(offsets_of(stored))
     # An entry shares no bytes with the previous key, so each is readable separately.
     own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
-    entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
+    entries = joined(b"\0", own, values, keys, KEY_SUFFIX, stored)
     heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
     return entries, Shape(heads, key_lengths)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sparklake.errors import CorruptFileError
 from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import gather, sha256_each, varint_array, varints_at
+from sparklake.graveler.blocks.columns import gather, joined, sha256_each, varint_array, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.buffers import Bytes, Mask, Positions, binary_array, mask_of, offsets_of
 from sparklake.graveler.commits import hash_string
@@ -255,27 +255,27 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
 
     `keys` must be valid. No address, checksum or content type may exceed a record's limits.
     """
-    data = _joined(
+    data = joined(
         _field(_ADDRESS, entries.address.cast(pa.binary())),
-        _field(_MTIME, _joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
+        _field(_MTIME, joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
         _number(_SIZE, entries.size),
         _field(_CHECKSUM, entries.checksum.cast(pa.binary())),
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
         _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
     )
     identities = sha256_each(_identity_preimages(entries))
-    record_ids = sha256_each(_joined(sha256_each(keys), sha256_each(identities)))
+    record_ids = sha256_each(joined(sha256_each(keys), sha256_each(identities)))
     # Lengths are zigzag varints, which double the number.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
     identity_size = bytes([2 * RECORD_ID_BYTES])
-    return _joined(identity_size, identities, lengths, data, record_ids)
+    return joined(identity_size, identities, lengths, data, record_ids)
 
 
 def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
     checksums = entries.checksum.cast(pa.binary())
     kinds = entries.content_type.dictionary_encode()
     hashes = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
-    return _joined(
+    return joined(
         _INT_MARK,
         _int64s(entries.size),
         _STRING_MARK + _INT_MARK,
@@ -292,18 +292,14 @@ def _int64s(values: Positions) -> pa.BinaryArray:
 
 def _number(tag: int, values: Positions) -> pa.BinaryArray:
     """Encode a number field, omitted for 0."""
-    return _unless_empty(values != 0, _joined(bytes([tag]), varint_array(values)))
+    return _unless_empty(values != 0, joined(bytes([tag]), varint_array(values)))
 
 
 def _field(tag: int, values: pa.BinaryArray) -> pa.BinaryArray:
     """Encode a bytes field, omitted if empty."""
     lengths = np.diff(offsets_of(values)).astype(np.int64)
-    return _unless_empty(lengths > 0, _joined(bytes([tag]), varint_array(lengths), values))
+    return _unless_empty(lengths > 0, joined(bytes([tag]), varint_array(lengths), values))
 
 
 def _unless_empty(filled: Mask, field: pa.BinaryArray) -> pa.BinaryArray:
     return field if filled.all() else pc.if_else(pa.array(filled), field, b"")
-
-
-def _joined(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
-    return pc.binary_join_element_wise(*parts, b"")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sparklake.errors import SparklakeError
 from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import digests_at, gather, sha256_each, varints_at
+from sparklake.graveler.blocks.columns import digests_at, gather, joined, sha256_each, varints_at
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.blocks.entry_columns import decode_entries, entry_identities
 from sparklake.graveler.buffers import Mask, data_of, mask_of
@@ -84,9 +84,7 @@ def _identities_of(encoded: EncodedRecords) -> pa.BinaryArray:
 
 def _wrong_ids(block: Block, encoded: EncodedRecords, identities: pa.BinaryArray) -> Mask:
     """Return the mask of records that do not end in their own id, or differ from `ids`."""
-    pairs = pc.binary_join_element_wise(
-        sha256_each(encoded.key_array()), sha256_each(identities), b""
-    )
+    pairs = joined(sha256_each(encoded.key_array()), sha256_each(identities))
     exact = digests_at(data_of(sha256_each(pairs)), np.arange(len(encoded)) * RECORD_ID_BYTES)
     trailers = digests_at(encoded.data, encoded.value_ends - RECORD_ID_BYTES)
     wrong: Mask = (exact != trailers).any(axis=1) | (exact != block.ids).any(axis=1)
