@@ -6,6 +6,8 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from sparklake.errors import (
@@ -15,7 +17,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject, StoreTraits
+from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key, check_prefix, invalid_uri
 from sparklake.stores.objects.prefetch import overlapped
@@ -58,6 +60,14 @@ class BucketStore(ObjectStore):
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         return self._put_all(bodies, self.put_if_absent)
+
+    def put_files_if_absent(
+        self, files: Mapping[str, Path], watch: Watch | None = None
+    ) -> Sequence[str]:
+        return self._put_all(files, partial(self._put_file, watch))
+
+    @abstractmethod
+    def _put_file(self, watch: Watch | None, key: str, path: Path) -> bool: ...
 
     def replace(self, key: str, body: bytes) -> None:
         """Replace the current version: late attempts of earlier calls change nothing."""

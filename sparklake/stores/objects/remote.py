@@ -193,16 +193,6 @@ class RemoteStore(BucketStore):
             key, lambda path: obstore.put(client, path, body, use_multipart=False, **options)
         )
 
-    def put_files_if_absent(
-        self, files: Mapping[str, Path], watch: Watch | None = None
-    ) -> Sequence[str]:
-        """Write local files to absent keys; return the written keys.
-
-        A file of more than LARGE_BYTES is not written atomically: services have no condition for
-        uploads in parts.
-        """
-        return self._put_all(files, partial(self._put_file, watch))
-
     def find(self, key: str) -> StoredObject | None:
         try:
             head = self._call(key, lambda path: obstore.head(self._client(), path))
@@ -271,6 +261,7 @@ class RemoteStore(BucketStore):
             return self._create(key, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def _put_large(self, watch: Watch | None, key: str, path: Path, size: int) -> bool:
+        # Not atomic: services have no condition for uploads in parts.
         if self.find(key) is not None:
             return False
         self._put_parts(watch, key, path, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -111,11 +111,6 @@ class S3Store(BucketStore):
                 if error_code(error) != _GONE:
                     raise
                 return False
-
-    def put_files_if_absent(
-        self, files: Mapping[str, Path], watch: Watch | None = None
-    ) -> Sequence[str]:
-        return self._put_all(files, partial(self._put_file, watch))
 
     def find(self, key: str) -> StoredObject | None:
         target = self._target(key)
