@@ -10,19 +10,16 @@ from functools import partial
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.engine.base import Work
+from sparklake.engine.base import Body, Source, Work
 from sparklake.errors import StoreError
 from sparklake.graveler.chunks import sliced
 from sparklake.graveler.keys import Interval, successor
 from sparklake.rows.records import RECORD_SCHEMA
-
-if TYPE_CHECKING:
-    from sparklake.engine.base import Body, Source
 
 SORT_BYTES = 32 * 1024 * 1024
 """The bytes of records to sort in memory at a time."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -20,9 +20,6 @@ from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId, RangeId, record
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.records import Record, decode_record, encode_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
 
 from sparklake.errors import CollectionRunningError, PurgeRunningError
+from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import needed_bases
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot
+from sparklake.graveler.records import Record
 from sparklake.graveler.retention import DAY, Retention, expired_commits
-
-if TYPE_CHECKING:
-    from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ids import CommitId
-    from sparklake.graveler.records import Record
 
 
 def repository_snapshot(

@@ -17,12 +17,11 @@ from urllib.parse import quote, urlsplit
 
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidUriError
 from sparklake.extras import importing
-from sparklake.stores.objects.buckets import environment, no_credentials
+from sparklake.stores.objects.buckets import Entry, environment, no_credentials
 from sparklake.stores.objects.key_checks import invalid_uri
 from sparklake.stores.objects.providers import Rewrite, StoreProvider
 
 if TYPE_CHECKING:
-    from sparklake.stores.objects.buckets import Entry
     from sparklake.stores.objects.remote import RemoteStore
     from sparklake.stores.objects.remote_destination import RemoteDestination
 

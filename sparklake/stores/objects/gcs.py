@@ -12,11 +12,10 @@ from urllib.parse import quote
 
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.extras import importing
-from sparklake.stores.objects.buckets import environment, no_credentials, split_bucket_uri
+from sparklake.stores.objects.buckets import Entry, environment, no_credentials, split_bucket_uri
 from sparklake.stores.objects.providers import StoreProvider
 
 if TYPE_CHECKING:
-    from sparklake.stores.objects.buckets import Entry
     from sparklake.stores.objects.remote import RemoteStore
     from sparklake.stores.objects.remote_destination import RemoteDestination
 
