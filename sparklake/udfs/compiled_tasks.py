@@ -44,7 +44,6 @@ from sparklake.stores.objects.local.files import start_writeback
 from sparklake.stores.objects.temporary import LocalFiles
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink
-from sparklake.udfs.streams import hull_of, joined_sides
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +105,7 @@ def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
 
 def list_task(store: ObjectStore, task: Task, storage_namespace: str) -> list[pa.RecordBatch]:
     base, *layers = _sides(store, task)
-    expected = joined_sides(task.pieces)[0]
+    expected = task.whole.sides[0]
     columns = kernels.list_task(
         base, layers, _scope(task, ALL), storage_namespace, (expected.records, expected.bytes)
     )
@@ -120,7 +119,7 @@ def _side_rows(entries: pa.BinaryArray, at: Positions) -> SideRows:
 
 def _scope(task: Task, path_filter: PathFilter) -> tuple[list[Any], list[Any]]:
     pieces = [each.piece.interval for each in task.pieces]
-    selected = path_filter.parts(hull_of(task.pieces))
+    selected = path_filter.parts(task.whole.interval)
     return [(e.start, e.stop) for e in pieces], [(e.start, e.stop) for e in selected]
 
 
@@ -164,8 +163,8 @@ def decided_once(decide: Decide) -> Decide:
 
 
 def _sides(store: ObjectStore, task: Task) -> list[list[kernels.RangeFile]]:
-    hull = hull_of(task.pieces)
-    return [_files(store, side, hull) for side in joined_sides(task.pieces)]
+    whole = task.whole
+    return [_files(store, side, whole.interval) for side in whole.sides]
 
 
 def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels.RangeFile]:

@@ -39,7 +39,7 @@ def diff_body(workspace: Workspace, batches: Batches, encode: Encode | None = No
 
 @kernels.defines(compiled_tasks.diff_task)
 def _differences(store: ObjectStore, task: Task) -> Iterable[BlockChanges]:
-    before, after = open_sides(store, task.pieces)
+    before, after = open_sides(store, task)
     return diff(before, after)
 
 

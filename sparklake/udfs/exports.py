@@ -136,7 +136,7 @@ def export_body(export: ExportTaskSettings, batches: Batches) -> BatchStream:
         for batch in batches:
             positions = batch.column("position").to_pylist()
             for position, task in zip(positions, plan_tasks([batch]), strict=True):
-                left, right = open_sides(store, task.pieces)
+                left, right = open_sides(store, task)
                 share = _Share(export, destination, pool, ExportReport(position))
                 work(share, diff(left, right))
                 destination.settle()

@@ -19,7 +19,7 @@ from sparklake.graveler.blocks.edit import edited, renamed, tombstones
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.graveler.planning.plan import OpenPiece, part_of
+from sparklake.graveler.planning.plan import part_of
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import tombstone
@@ -29,7 +29,7 @@ from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.rows.settings import Workspace
 from sparklake.udfs import compiled_tasks
 from sparklake.udfs.range_sink import open_sink
-from sparklake.udfs.streams import hull_of, joined_sides, open_sides, records_of
+from sparklake.udfs.streams import open_sides, records_of
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks, plan_tasks
 from sparklake.udfs.write_ranges import written_pieces
 
@@ -79,7 +79,7 @@ def _transferred(workspace: Workspace, share: Transfer) -> pa.RecordBatch:
 
 
 def _records(store: ObjectStore, task: Task) -> Blocks:
-    base, *layers = open_sides(store, task.pieces)
+    base, *layers = open_sides(store, task)
     return apply(layers, base, ChangeCounts())
 
 
@@ -101,9 +101,7 @@ def restore_body(workspace: Workspace, path_filter: PathFilter, batches: Batches
     """Write the changes from left to right of the matching keys. The sides are left, right."""
     for task in plan_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
-        left, right = (
-            records_of(each, path_filter) for each in open_sides(sink.store, task.pieces)
-        )
+        left, right = (records_of(each, path_filter) for each in open_sides(sink.store, task))
         results = written_pieces(sink, task, _restored(left, right, counts))
         sink.put()
         yield encode_results([*results, ChangesResult(counts)], sink.replaced)
@@ -129,7 +127,7 @@ def list_body(workspace: Workspace, batches: Batches) -> BatchStream:
 
 def _parts(task: Task) -> Iterator[Task]:
     """Cut a task after base ranges that are read together: its first rows do not wait for all."""
-    whole = OpenPiece(hull_of(task.pieces), tuple(joined_sides(task.pieces)))
+    whole = task.whole
     start, stop = whole.interval.start, whole.interval.stop
     groups = read_together(overlapping(whole.sides[0].ranges, whole.interval))
     cuts = [successor(group[-1].max_key) for group in groups]
@@ -140,6 +138,6 @@ def _parts(task: Task) -> Iterator[Task]:
 
 @kernels.defines(compiled_tasks.list_task)
 def _listed(store: ObjectStore, task: Task, storage_namespace: str) -> BatchStream:
-    base, *layers = open_sides(store, task.pieces)
+    base, *layers = open_sides(store, task)
     blocks = apply(layers, base, ChangeCounts())
     return (object_batch(block, storage_namespace) for block in blocks)

@@ -7,38 +7,29 @@ from collections.abc import Iterator, Sequence
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.packing import TaskPiece
+from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.graveler.planning.plan import SideStream, joined_side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.tasks import Batches, plan_tasks
 
 
-def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
-    """Return one stream per side of the pieces.
+def open_sides(store: ObjectStore, task: Task) -> list[Iterator[Block]]:
+    """Return one stream per side of a task's pieces.
 
     A task works on all its pieces at once: the cost per call hardly depends on the number of
     records. No side has a record between the pieces, unless `within_each` splits the result.
     """
-    hull = hull_of(pieces)
-    return [_read(store, side, hull) for side in joined_sides(pieces)]
-
-
-def hull_of(pieces: Sequence[TaskPiece]) -> Interval:
-    return Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
-
-
-def joined_sides(pieces: Sequence[TaskPiece]) -> list[SideStream]:
-    """Return one stream per side of the pieces, with each range once."""
-    return list(map(joined_side, zip(*(each.piece.sides for each in pieces), strict=True)))
+    whole = task.whole
+    return [_read(store, side, whole.interval) for side in whole.sides]
 
 
 def open_tasks(workspace: Workspace, batches: Batches) -> Iterator[Sequence[Blocks]]:
     store = workspace.open_store()
     for task in plan_tasks(batches):
-        yield open_sides(store, task.pieces)
+        yield open_sides(store, task)
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:

@@ -51,7 +51,7 @@ def apply_body(
 @kernels.defines(compiled_tasks.apply_task)
 def _applied(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
     counts, changed = ChangeCounts(), ChangedKeys()
-    base, *layers = open_sides(sink.store, task.pieces)
+    base, *layers = open_sides(sink.store, task)
     matching = [records_of(each, path_filter) for each in layers]
     results = written_pieces(sink, task, apply(matching, base, counts, changed.observe))
     return Applied(results, counts, changed)
@@ -91,7 +91,7 @@ def _merged(
     observed: ObservedChanges | None,
 ) -> Merged:
     changed = ChangedKeys()
-    base, source, dest = open_sides(sink.store, task.pieces)
+    base, source, dest = open_sides(sink.store, task)
     before, after = records_of(base, path_filter), records_of(source, path_filter)
     observe = ignore_changes if observed is None else observed.observe
     blocks = merge(before, after, dest, decide, changed.observe, observe)
@@ -125,7 +125,7 @@ def write_tasks(
     """Write one stream, combined from the sides of each task."""
     for task in plan_tasks(batches):
         sink = open_sink(workspace)
-        results = written_pieces(sink, task, combine(open_sides(sink.store, task.pieces)))
+        results = written_pieces(sink, task, combine(open_sides(sink.store, task)))
         sink.put()
         yield encode_results(results, sink.replaced)
 

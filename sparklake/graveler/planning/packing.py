@@ -21,6 +21,11 @@ class TaskPiece:
 class Task:
     pieces: tuple[TaskPiece, ...]
 
+    @property
+    def whole(self) -> OpenPiece:
+        """The pieces as one, with each range once."""
+        return _joined([each.piece for each in self.pieces])
+
 
 def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
     """Return tasks of about `task_records` records each. A piece is never cut."""
