@@ -133,7 +133,6 @@ class DataBlocks:
         return None if number == self.stop else self._search(number, _find, key)
 
     def find_many(self, keys: Keys) -> tuple[pa.BinaryArray, Positions]:
-        """Return the stored values for ascending keys, and the positions of existing keys."""
         last_keys = keys_of(self.last_keys)
         at, _ = search(last_keys, keys)
         at = at[: np.searchsorted(at, self.stop - self.first)]

@@ -56,7 +56,6 @@ class LocalStore:
             yield self._open(key)
 
     def paths(self, keys: Sequence[str]) -> list[str]:
-        """Return local paths to read objects from. Objects may be missing."""
         for key in keys:
             self._check(key)
         return [f"{self.root}/{key}" for key in keys]
@@ -144,7 +143,6 @@ class LocalStore:
     def scan_columns(
         self, prefix: str, *, level: bool = False, exact: bool = False
     ) -> Iterator[FileColumns]:
-        """Yield files in columns. `exact` keeps names that are not UTF-8."""
         self._check_root()
         # It imports numpy and Arrow, which small commands do not need.
         from sparklake.stores.objects.local.columns import scan_columns
@@ -161,7 +159,6 @@ class LocalStore:
                 self._check_root()
 
     def new_temporary(self) -> str:
-        """Return a path prefix for new temporary files. Their folder exists."""
         self._check_root()
         folder = self.root / local_files.TEMPORARY
         with local_files.store_errors(folder):
