@@ -31,14 +31,10 @@ class ObservedChanges:
     def observe_keys(self, differing: DifferingKeys) -> None:
         if self.resolution.delta:
             self.logs.observe(differing.keys)
-        _observe_metadata(self.logs.folders, differing.keys)
+        metadata = differing.keys.filter(pc.match_substring_regex(differing.keys, CHANGED_METADATA))
+        self.logs.folders.update(filter(None, map(metadata_folder, metadata.to_pylist())))
         if self.resolution.schema_check:
             observe_added(self.added, differing)
-
-
-def _observe_metadata(folders: set[bytes], keys: pa.BinaryArray) -> None:
-    changed = keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA))
-    folders.update(filter(None, map(metadata_folder, changed.to_pylist())))
 
 
 _ENDING = ".parquet"

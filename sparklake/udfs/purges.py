@@ -194,7 +194,7 @@ class _PurgeList:
             self._list(address, list(by_path.values()), is_shared=is_shared)
 
     def _list(self, address: str, uses: Sequence[AddressUse], *, is_shared: bool) -> None:
-        external = self.places.is_external(address)
+        external = own_key(self.places.workspace, address) is None
         if (owner := self.places.find_owner(address)) is not None:
             self.report.foreign_count += len(uses)
             if len(self.report.foreign) < MAX_SHOWN:
@@ -251,9 +251,6 @@ class _Places:
     store: ObjectStore
     include_external: bool
     _marks: dict[str, NamespaceMarks] = field(default_factory=dict)
-
-    def is_external(self, address: str) -> bool:
-        return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:
         """Return the nested namespace that contains an object to delete, or None."""

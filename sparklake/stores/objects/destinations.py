@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore, StoredObject
-from sparklake.stores.objects.digests import contradicts, may_be_md5
+from sparklake.stores.objects.digests import contradicts
 
 CHUNK_BYTES = 1 << 20
 
@@ -47,10 +47,6 @@ class ExpectedObject:
             stored = find()
             if stored is not None and stored.checksum != self.checksum:
                 raise self.corrupt(f"no longer has the ETag {self.checksum}")
-
-    @property
-    def has_md5(self) -> bool:
-        return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
         return MissingFileError(

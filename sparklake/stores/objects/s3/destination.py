@@ -19,6 +19,7 @@ from sparklake.stores.objects.destinations import (
     CheckedStream,
     ExpectedObject,
 )
+from sparklake.stores.objects.digests import may_be_md5
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.destination import copy_verified
 from sparklake.stores.objects.local.files import NO_FILE_ERRORS, open_stream, store_errors
@@ -79,7 +80,8 @@ class S3Destination(BucketDestination):
             raise expected.missing()
         expected.check_size(stored.size)
         if stored.checksum != expected.checksum:
-            digest = _md5(store.bucket, source, stored.checksum) if expected.has_md5 else ""
+            is_md5 = may_be_md5(expected.checksum)
+            digest = _md5(store.bucket, source, stored.checksum) if is_md5 else ""
             expected.check(stored.size, digest, lambda: stored)
         config = TransferConfig(
             COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
