@@ -36,6 +36,7 @@ class BucketStore(ObjectStore):
     """A store of the objects under `prefix`, in a bucket with the URI `bucket_uri`."""
 
     prefix: str
+    traits = StoreTraits()
 
     @property
     @abstractmethod
@@ -49,10 +50,6 @@ class BucketStore(ObjectStore):
     def root(self) -> str:
         """The prefix of all keys: empty, or with a trailing '/'."""
         return f"{self.prefix}/" if self.prefix else ""
-
-    @property
-    def traits(self) -> StoreTraits:
-        return StoreTraits()
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
         """Yield the bytes of objects. Several reads run at a time."""

@@ -101,6 +101,7 @@ class BucketDestination:
     """What destinations in buckets share: objects are complete once they are written."""
 
     store: ObjectStore
+    has_folders = False
 
     @property
     def uri(self) -> str:

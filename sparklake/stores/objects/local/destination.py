@@ -26,16 +26,14 @@ _MAX_PATH_BYTES = 4095
 class LocalDestination:
     """A directory of separate files, never of links into the lake."""
 
+    has_folders = True
+
     root: Path
     _dirty: set[Path] = field(default_factory=set)
 
     @property
     def uri(self) -> str:
         return f"file://{self.root}"
-
-    @property
-    def has_folders(self) -> bool:
-        return True
 
     def unsupported_reason(self, key: str) -> str:
         parts = key.split("/")

@@ -30,15 +30,13 @@ TRAITS = StoreTraits(is_local=True, compresses=False)
 class LocalStore:
     """Objects as files. Reads follow symbolic links; writes never leave the root."""
 
+    traits = TRAITS
+
     root: Path
 
     @property
     def uri(self) -> str:
         return "file://" + str(self.root).rstrip("/")
-
-    @property
-    def traits(self) -> StoreTraits:
-        return TRAITS
 
     def get(self, key: str) -> bytes:
         path = self._path(key)

@@ -42,10 +42,6 @@ class S3Destination(BucketDestination):
 
     store: S3Store
 
-    @property
-    def has_folders(self) -> bool:
-        return False
-
     def unsupported_reason(self, key: str) -> str:
         try:
             check_key(key)
