@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import product
 from operator import attrgetter
 
 from sparklake.errors import RaceLostError
@@ -74,15 +75,6 @@ class _Ranges:
     present: set[str] = field(default_factory=set)
     committed: set[_RangeKey] = field(default_factory=set)
 
-    def add(self, ranges: Iterable[RangeInfo], *, retained: bool, committed: bool) -> None:
-        for each in ranges:
-            key = each.id, each.min_key, each.max_key, each.count, each.tombstones
-            self.infos.setdefault(key, each)
-            if retained:
-                self.retained.add(key)
-            if committed:
-                self.committed.add(key)
-
 
 def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
     """Verify all metaranges and ranges, each once, and all staged rows."""
@@ -136,22 +128,27 @@ def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Rang
     checked.ids.update(trees)
     present = (each for each in moment.refs.commits if each.id not in moment.collected)
     ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in present)})
-    for result in _run_trees(steps, CHECK_TREES, list(trees), ()):
+    for result in _run_trees(steps, CHECK_TREES, trees, ()):
         checked.findings += result.findings
         for tree in result.trees:
             if tree.tree in ranges.present:
                 ranges.present.update(each.id for each in tree.ranges)
-            is_retained = tree.tree in moment.kept_trees or tree.tree in moment.staged_trees
-            ranges.add(
-                tree.ranges, retained=is_retained, committed=tree.tree not in moment.staged_trees
-            )
+            is_staged = tree.tree in moment.staged_trees
+            is_retained = is_staged or tree.tree in moment.kept_trees
+            for each in tree.ranges:
+                key = each.id, each.min_key, each.max_key, each.count, each.tombstones
+                ranges.infos.setdefault(key, each)
+                if is_retained:
+                    ranges.retained.add(key)
+                if not is_staged:
+                    ranges.committed.add(key)
     return ranges
 
 
-def _trees(moment: Moment) -> dict[MetaRangeId, None]:
+def _trees(moment: Moment) -> list[MetaRangeId]:
     trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
     trees |= dict.fromkeys(moment.staged_trees)
-    return {each: None for each in trees if len(each) == _ID_LENGTH}
+    return [each for each in trees if len(each) == _ID_LENGTH]
 
 
 def _run_trees(
@@ -170,20 +167,16 @@ def _check_ranges(steps: Steps, ranges: _Ranges, checked: CheckedTrees) -> None:
     records = sum(each.count for each in ranges.infos.values())
     size = steps.context.runner(records, "check", CHECK_RANGES.name).task_records(records)
     shares = []
-    for is_named in (True, False):
-        for is_staged in (True, False):
-            group = [
-                info
-                for key, info in ranges.infos.items()
-                if (key in ranges.retained) == is_named
-                and (key not in ranges.committed) == is_staged
-            ]
-            # In the order of ids, so that a resumed check has the same shares.
-            group.sort(key=attrgetter("id"))
-            shares += [
-                RangeShare(tuple(part), is_named, is_staged)
-                for part in sliced(group, size, attrgetter("count"))
-            ]
+    for is_named, is_staged in product((True, False), repeat=2):
+        group = [
+            info
+            for key, info in ranges.infos.items()
+            if (key in ranges.retained) == is_named and (key not in ranges.committed) == is_staged
+        ]
+        # In the order of ids, so that a resumed check has the same shares.
+        group.sort(key=attrgetter("id"))
+        parts = sliced(group, size, attrgetter("count"))
+        shares += [RangeShare(tuple(part), is_named, is_staged) for part in parts]
     for share, result in zip(shares, steps.run(CHECK_RANGES, shares, records), strict=True):
         checked.records += result.records
         checked.findings += result.findings
@@ -269,7 +262,7 @@ def affected_by(steps: Steps, moment: Moment, ranges: Iterable[str]) -> Mapping[
     range_ids = sorted(set(ranges))
     trees: dict[str, list[MetaRangeId]] = {}
     if range_ids:
-        for result in _run_trees(steps, _AFFECTED, list(_trees(moment)), range_ids):
+        for result in _run_trees(steps, _AFFECTED, _trees(moment), range_ids):
             for tree in result.trees:
                 for each in tree.ranges:
                     trees.setdefault(each.id, []).append(tree.tree)
