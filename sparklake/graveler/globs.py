@@ -22,18 +22,6 @@ def name_pattern(glob: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=_CACHED)
-def word_pattern(glob: str) -> re.Pattern[str]:
-    """Return `name_pattern` with `[a-c]` and `[!a-c]`, as `fnmatch.fnmatchcase` matches."""
-    pieces = [""]
-    for each in _words(glob):
-        if each == "*":
-            pieces.append("")
-        else:
-            pieces[-1] += each
-    return re.compile(_starred(pieces, ".", count()), re.DOTALL)
-
-
-@lru_cache(maxsize=_CACHED)
 def path_pattern(glob: str) -> re.Pattern[str]:
     """Return an expression for whole paths. `*` and `?` stay within a folder.
 
@@ -49,10 +37,6 @@ def path_pattern(glob: str) -> re.Pattern[str]:
             pieces[-1] += f"{_within(each, '[^/]', numbers)}/"
     pieces[-1] += ".*" if last == _FOLDERS else _within(last, "[^/]", numbers)
     return re.compile(_starred(pieces, "(?:[^/]*/)", numbers), re.DOTALL)
-
-
-def is_word(glob: str, word: str) -> bool:
-    return word_pattern(glob).fullmatch(word) is not None
 
 
 def _within(glob: str, one: str, numbers: Iterator[int]) -> str:
@@ -80,39 +64,3 @@ def _settled(expression: str, numbers: Iterator[int]) -> str:
     """
     name = f"g{next(numbers)}"
     return f"(?=(?P<{name}>{expression}))(?P={name})"
-
-
-def _words(glob: str) -> Iterator[str]:
-    """Yield the expressions of a glob's characters and classes, and stars unchanged."""
-    at = 0
-    while at < len(glob):
-        # A bracket that comes first in a class is one of its characters.
-        end = glob.find("]", at + (3 if glob.startswith("[!", at) else 2))
-        if glob[at] == "[" and end > 0:
-            yield _class(glob[at + 1 : end])
-            at = end + 1
-            continue
-        yield {"*": "*", "?": "."}.get(glob[at]) or re.escape(glob[at])
-        at += 1
-
-
-def _class(inside: str) -> str:
-    is_negated = inside.startswith("!")
-    choices = "".join(_choices(inside[is_negated:]))
-    if not choices:
-        # All ranges of the class are empty, such as `c-a`.
-        return "." if is_negated else "(?!)"
-    return f"[{'^' if is_negated else ''}{choices}]"
-
-
-def _choices(characters: str) -> Iterator[str]:
-    at = 0
-    while at < len(characters):
-        low, high = characters[at], characters[at + 2 : at + 3]
-        if not high or characters[at + 1] != "-":
-            yield re.escape(low)
-            at += 1
-            continue
-        if low <= high:
-            yield f"{re.escape(low)}-{re.escape(high)}"
-        at += 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ import msgspec
 
 from sparklake.config import HookType
 from sparklake.errors import InvalidHooksError
-from sparklake.graveler.globs import is_word
 from sparklake.hooks.events import EventName
 from sparklake.hooks.properties import SHAPES, Properties
 from sparklake.hooks.yaml import line_of, parsed
@@ -68,7 +68,7 @@ class HookFile:
 
     def is_on(self, event: EventName, ref: str) -> bool:
         globs = self.on.get(event)
-        return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
+        return globs is not None and (not globs or any(fnmatchcase(ref, each) for each in globs))
 
 
 def parse_action(path: str, body: bytes) -> HookFile:

@@ -11,13 +11,13 @@ properties:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sparklake.errors import ObjectNotFoundError
-from sparklake.graveler.globs import is_word
 from sparklake.hooks.events import EventTree, HookCall
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def changed_tables(tree: EventTree, path: str) -> list[str]:
     for row in tree.changes(fixed):
         *folders, _ = row.path.split("/")
         table = folders[: len(parts)]
-        if len(table) == len(parts) and all(map(is_word, parts, table)):
+        if len(table) == len(parts) and all(map(fnmatchcase, table, parts)):
             tables["/".join(table)] = None
             if len(parts) == fixed.count("/"):
                 break  # The pattern is one table, and it differs.

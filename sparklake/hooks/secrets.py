@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from urllib.parse import quote, quote_plus
-
-from sparklake.graveler.globs import is_word
 
 _VARIABLE = re.compile(r"\{\{\s*ENV\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _HIDDEN = "***"
@@ -47,7 +46,7 @@ class Secrets:
         return text.encode(errors="backslashreplace").decode()
 
     def _may_see(self, name: str) -> bool:
-        return any(is_word(each, name) for each in self.patterns)
+        return any(fnmatchcase(name, each) for each in self.patterns)
 
     def _value(self, name: str) -> str:
         if not self._may_see(name):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.globs import is_word, name_pattern, path_pattern
+from sparklake.graveler.globs import name_pattern, path_pattern
 
 Pattern = Callable[[str], re.Pattern[str]]
 
 globs = st.text("ab*?.", max_size=8)
 names = st.text("ab.\n", max_size=8)
-classes = st.text("abc*?[]!-^\\", max_size=9)
-words = st.text("abc[]!-^\\\n", max_size=6)
 folders = st.sampled_from(
     ["**", "**", "*", "?", "a", "b", "*a", "a*", "a*b", "*a*b*", "*a*a", "", "[", "."]
 )
@@ -34,18 +31,6 @@ def backtracking(glob: str, one: str) -> str:
 def test_a_name_matches_as_the_plain_expression_does(glob: str, name: str) -> None:
     plain = re.compile(backtracking(glob, "."), re.DOTALL)
     assert bool(name_pattern(glob).fullmatch(name)) == bool(plain.fullmatch(name))
-
-
-@given(classes, words)
-@example("[c-a]", "b")
-@example("[!c-a]", "b")
-@example("[]a]", "]")
-@example("[!]a]", "b")
-@example("[", "[")
-@example("[a-]", "-")
-@example("[--a]", ".")
-def test_a_word_matches_as_the_library_has_it(glob: str, word: str) -> None:
-    assert is_word(glob, word) == fnmatchcase(word, glob)
 
 
 @given(path_globs, paths)
@@ -69,7 +54,6 @@ def test_no_glob_takes_exponential_time(start: str, end: str, text: str) -> None
     glob = start + end
     name_pattern(glob).fullmatch(text)
     path_pattern(glob).fullmatch(text)
-    is_word(glob, text)
 
 
 @pytest.mark.timeout(60)
