@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Sortable
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import filtered_side, plan_without
@@ -138,9 +139,7 @@ def _point(key: bytes) -> Interval:
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
     from sparklake.rows.records import record_batch
 
-    stream = iter(records)
-    while chunk := list(islice(stream, _BATCH_ROWS)):
-        yield record_batch(chunk)
+    return map(record_batch, chunked(records, _BATCH_ROWS))
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from sparklake.delta_log.rewrite import (
     rewritten_actions,
 )
 from sparklake.errors import InvalidInputError, MissingFileError
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.ports import Write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
@@ -112,10 +112,10 @@ def copy_log(
         placed = (
             (f"{write.place}/{LOG_FOLDER}{name}", each) for name, each in base.placed(scratch)
         )
-        while some := dict(islice(placed, _PUT_AT_ONCE)):
-            paths = {key: each for key, each in some.items() if isinstance(each, Path)}
+        for some in chunked(placed, _PUT_AT_ONCE):
+            paths = {key: each for key, each in some if isinstance(each, Path)}
             context.store.put_files_if_absent(paths)
-            bodies = {key: each for key, each in some.items() if isinstance(each, bytes)}
+            bodies = {key: each for key, each in some if isinstance(each, bytes)}
             context.store.put_many_if_absent(bodies)
     return base
 

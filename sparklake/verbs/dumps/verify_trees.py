@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from sparklake.errors import CorruptFileError, MissingFileError, SparklakeError
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
@@ -190,7 +190,6 @@ def _end_problem(
 
 def in_threads(call: Callable[[_In], _Out], things: Iterable[_In]) -> Iterator[_Out]:
     """Yield the results of calls in order, with bounded memory."""
-    waiting = iter(things)
     with Threads(OBJECT_THREADS, "sparklake-verify") as threads:
-        while batch := list(islice(waiting, _READ_AT_ONCE)):
+        for batch in chunked(things, _READ_AT_ONCE):
             yield from threads.map(call, batch)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
 from sparklake.graveler.arrow_batches import required_schema
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.commits import COMMITS_AT_ONCE, Commit
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS
 
@@ -33,8 +33,7 @@ LOG_DDL = (
 
 def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
     """Stream commits, each with its expiry state, as batches of LOG_SCHEMA."""
-    rest = iter(commits)
-    while rows := list(islice(rest, COMMITS_AT_ONCE)):
+    for rows in chunked(commits, COMMITS_AT_ONCE):
         some, expired = zip(*rows, strict=True)
         yield pa.record_batch(
             [

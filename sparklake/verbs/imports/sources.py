@@ -14,6 +14,7 @@ import pyarrow as pa
 from sparklake.engine.base import Runner, Source, Work
 from sparklake.engine.choice import THREAD_RECORDS
 from sparklake.errors import InvalidInputError, InvalidRowsError
+from sparklake.graveler.chunks import chunked
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.listings import split_listing
@@ -81,8 +82,8 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         with given_place(root):
             parts = split_listing(open_store(root))
         size = -(-len(parts) // _MAX_TASKS) or 1
-        work = encode_tasks(parts[at : at + size] for at in range(0, len(parts), size))
-        return OpenSource(root, Work(work), partial(read_listing, root))
+        work = Work(encode_tasks(chunked(parts, size)))
+        return OpenSource(root, work, partial(read_listing, root))
     if isinstance(source, Inventory):
         with given_place():
             manifest = read_inventory_manifest(source)

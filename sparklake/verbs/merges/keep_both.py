@@ -10,6 +10,7 @@ from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, classify
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
@@ -73,8 +74,7 @@ def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream
     if len(records) <= INLINE_ROWS:
         return SideStream(rows=tuple(records))
     runner = context.runners.choose(len(records), title)
-    starts = range(0, len(records), INLINE_ROWS)
-    batches = (record_batch(records[start : start + INLINE_ROWS]) for start in starts)
+    batches = map(record_batch, chunked(records, INLINE_ROWS))
     return SideStream(tuple(write_meta_run(context, runner, iter, batches).ranges))
 
 

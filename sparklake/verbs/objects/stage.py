@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +22,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefStoreUnavailableError,
 )
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import existing_key, object_key
@@ -161,11 +162,11 @@ def stage_each(
     result: Callable[[int], object] = int,
 ) -> int:
     """Stage items as one run, chunk by chunk, as `stage_batches` does. Return their number."""
-    count, remaining = 0, iter(items)
+    count = 0
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        while chunk := list(islice(remaining, _BATCH_ROWS)):
+        for chunk in chunked(items, _BATCH_ROWS):
             count += len(chunk)
             yield encode(chunk)
 

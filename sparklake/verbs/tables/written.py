@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from sparklake.errors import (
     WriteFinishedError,
 )
 from sparklake.graveler.arrow_batches import pack_batches
+from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore, Write, WriteState
 from sparklake.namespace.layout import DATA_FOLDER
@@ -93,7 +94,7 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def visible_files(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     objects = (each for each in store.list(prefix) if _is_visible(each.key.removeprefix(prefix)))
-    while chunk := list(islice(objects, _BATCH_ROWS)):
+    for chunk in chunked(objects, _BATCH_ROWS):
         mtimes = pa.array([each.mtime // _MICROSECOND for each in chunk])
         columns = [
             pa.array([each.key.removeprefix(prefix) for each in chunk], pa.string()),
