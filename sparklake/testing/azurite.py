@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from azure.storage.blob import BlobServiceClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ACCOUNT = "devstoreaccount1"
 # Not a secret: Microsoft documents it for all emulators.

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import md5
 from itertools import chain
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from sparklake.errors import InvalidKeyError, InvalidUriError, MissingFileError
-from sparklake.graveler.ports import ContentPart
+from sparklake.graveler.ports import ContentPart, ObjectStore
 from sparklake.stores.objects import open_object, open_store, split_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sparklake.graveler.ports import ObjectStore
 
 ODD_KEYS = [
     "data/two words.txt",
