@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import SparklakeError
@@ -26,6 +27,8 @@ from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.tags import all_tags
+
+T = TypeVar("T", registers.Purge, registers.HookRun)
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -175,11 +178,11 @@ class PostgresPurges(RepositoryPart):
 
     def find(self, purge_id: str) -> registers.Purge | None:
         rows = self._fetch(_SELECT_PURGES + " AND id = %(id)s", id=purge_id)
-        return _purge(*rows[0]) if rows else None
+        return _decoded(registers.Purge, rows[0]) if rows else None
 
     def list(self) -> Sequence[registers.Purge]:
         rows = self._fetch(_SELECT_PURGES + " ORDER BY sequence DESC")
-        return [_purge(*row) for row in rows]
+        return [_decoded(registers.Purge, row) for row in rows]
 
     def finish(self, purge_id: str) -> None:
         with self._connections.transaction() as connection:
@@ -187,21 +190,6 @@ class PostgresPurges(RepositoryPart):
                 "UPDATE sparklake.purges SET state = %s WHERE repository_uid = %s AND id = %s",
                 (registers.PurgeState.DONE.value, self._uid, purge_id),
             )
-
-
-def _purge(*row: Any) -> registers.Purge:
-    purge_id, who, date, message, patterns, state, counts, include_shared, include_external = row
-    return registers.Purge(
-        id=purge_id,
-        who=who,
-        date=date,
-        message=message,
-        patterns=tuple(patterns),
-        state=registers.PurgeState(state),
-        counts=registers.PurgeCounts(**counts),
-        include_shared=include_shared,
-        include_external=include_external,
-    )
 
 
 _SELECT_RUNS = """
@@ -231,7 +219,7 @@ class PostgresHookRuns(RepositoryPart):
 
     def find(self, run_id: str) -> registers.HookRun | None:
         rows = self._fetch(_SELECT_RUNS + " AND id = %(id)s", id=run_id)
-        return _run(*rows[0]) if rows else None
+        return _decoded(registers.HookRun, rows[0]) if rows else None
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[registers.HookRun]:
         rows = self._fetch(
@@ -240,22 +228,10 @@ class PostgresHookRuns(RepositoryPart):
             ref=ref,
             limit=limit,
         )
-        return [_run(*row) for row in rows]
+        return [_decoded(registers.HookRun, row) for row in rows]
 
 
-def _run(*row: Any) -> registers.HookRun:
-    run_id, event, ref, commit_id, who, date, status, hooks = row
-    results = (
-        registers.HookResult(**{**each, "status": registers.HookStatus(each["status"])})
-        for each in hooks
-    )
-    return registers.HookRun(
-        id=run_id,
-        event=event,
-        ref=ref,
-        commit_id=commit_id,
-        who=who,
-        date=date,
-        status=registers.HookStatus(status),
-        hooks=tuple(results),
-    )
+def _decoded(kind: type[T], row: Sequence[Any]) -> T:
+    """Convert a row to a dataclass with its fields in the order of the columns."""
+    names = (each.name for each in fields(kind))
+    return msgspec.convert(dict(zip(names, row, strict=True)), kind)
