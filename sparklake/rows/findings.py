@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import partial
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.arrow_batches import required_schema
@@ -252,22 +253,16 @@ FINDING_SCHEMA = required_schema(
 """The rows of the report. `size`, in bytes, and `checksum` are those recorded in the entry."""
 
 
-_FIELDS = [each.name for each in fields(Finding)]
-
-
 def finding_document(each: Finding) -> dict[str, Any]:
     """Return a finding as a row of FINDING_SCHEMA."""
-    values = {**asdict(each), "kind": each.kind.value, "severity": each.severity.value}
-    return {name: {**values, "remedy": each.remedy}[name] for name in FINDING_SCHEMA.names}
+    facts = {"kind": each.kind.value, "severity": each.severity.value, "remedy": each.remedy}
+    values = {**asdict(each), **facts}
+    return {name: values[name] for name in FINDING_SCHEMA.names}
 
 
 def finding_rows(table: pa.Table) -> Iterator[Finding]:
     """Yield the findings in a table of FINDING_SCHEMA."""
-    for row in table.to_pylist():
-        values = {**row, "kind": FindingKind(row["kind"])}
-        for name in ("commits", "branches"):
-            values[name] = tuple(values[name])
-        yield Finding(**{name: values[name] for name in _FIELDS})
+    return (msgspec.convert(row, Finding) for row in table.to_pylist())
 
 
 def finding_table(findings: Iterable[Finding]) -> pa.Table:
