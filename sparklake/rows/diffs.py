@@ -220,10 +220,6 @@ class FolderDiff:
             self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )
 
-    def at(self, path: str) -> FolderDiff:
-        """Return the same numbers with a different path."""
-        return FolderDiff(path, *(getattr(self, name) for name in COUNTS))
-
 
 def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
     """Decode a batch of FOLDER_SCHEMA."""

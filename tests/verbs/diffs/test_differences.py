@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -90,7 +91,7 @@ def test_folders_are_those_of_a_plain_dict(repo: Repository, seed: int) -> None:
                 assert list(found.by_folder(depth)) == rows, (prefix, depth)
                 assert found.by_folder(depth).to_arrow().num_rows == len(rows)
                 tree = found.tree(depth)
-                assert tree.total == total(rows).at(prefix)
+                assert tree.total == replace(total(rows), path=prefix)
                 check_tree(tree, left, right)
 
 
@@ -98,12 +99,13 @@ def check_tree(tree: DiffTree, left: Sizes, right: Sizes) -> int:
     """Check that each folder of a tree has the numbers of all that is in it."""
     path = tree.total.path
     if path.endswith("/"):
-        assert tree.total == total(expected(left, right, path, 0)).at(path)
+        assert tree.total == replace(total(expected(left, right, path, 0)), path=path)
     nodes = 1 + sum(check_tree(each, left, right) for each in tree.children.values())
     assert tree.size == nodes
     assert all(name == each.total.path for name, each in tree.children.items())
     if tree.children:
-        assert total([each.total for each in tree.children.values()]).at(path) == tree.total
+        children = total([each.total for each in tree.children.values()])
+        assert replace(children, path=path) == tree.total
     return nodes
 
 
