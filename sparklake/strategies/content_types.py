@@ -9,7 +9,7 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.algebra.changes import BlockChanges, Conflict
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
-from sparklake.graveler.buffers import Mask
+from sparklake.graveler.buffers import Mask, mask_of
 from sparklake.graveler.defaults import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entries import Entry, record_entry
 
@@ -50,9 +50,9 @@ def same_content(left: Block, right: Block) -> Mask:
     """Return the mask of records that differ only in the stored default content type."""
     before, after = decode_entries(left), decode_entries(right)
     same: Mask = before.size == after.size
-    same &= _truth(pc.equal(before.checksum, after.checksum))
+    same &= mask_of(pc.equal(before.checksum, after.checksum))
     same &= _has_default(before) & _has_default(after)
-    same &= _truth(pc.not_equal(before.content_type, after.content_type))
+    same &= mask_of(pc.not_equal(before.content_type, after.content_type))
     if before.metadata is not None or after.metadata is not None:
         pairs = zip(_metadata(before), _metadata(after), strict=True)
         same &= np.array([one == other for one, other in pairs], bool)
@@ -60,7 +60,7 @@ def same_content(left: Block, right: Block) -> Mask:
 
 
 def _has_default(entries: EntryColumns) -> Mask:
-    return _truth(
+    return mask_of(
         pc.or_(
             pc.equal(entries.content_type, ""), pc.equal(entries.content_type, DEFAULT_CONTENT_TYPE)
         )
@@ -71,8 +71,3 @@ def _metadata(entries: EntryColumns) -> list[dict[str, str]]:
     if entries.metadata is None:
         return [{} for _ in entries.size]
     return [dict(each) for each in entries.metadata.to_pylist()]
-
-
-def _truth(values: object) -> Mask:
-    truth: Mask = np.asarray(values, bool)
-    return truth

@@ -11,12 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
 
+from sparklake.session import quoted
+
 _WIDER = {*combinations(("byte", "short", "integer", "long"), 2), ("float", "double")}
 
 
 def column(name: str) -> Column:
     """Return a column by its literal name."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
 
 
 def json_rows(rows: DataFrame, limit: int) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import missing_files
-from sparklake.session import job_description
+from sparklake.session import job_description, quoted
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.dropped import counted
 from sparklake.verbs.base.context import Context
@@ -190,9 +190,8 @@ def merge_into(table: str, changes: DataFrame, key: Sequence[str]) -> None:
 
     spark, view = changes.sparkSession, f"sparklake_rows_{uuid.uuid4().hex}"
     row_type: Any = changes.schema[ROW].dataType
-    names = [f"`{each.replace('`', '``')}`" for each in row_type.names]
-    keys = [f"`{each.replace('`', '``')}`" for each in key]
-    on = " AND ".join(f"t.{each} <=> c.`{ROW}`.{each}" for each in keys)
+    names = list(map(quoted, row_type.names))
+    on = " AND ".join(f"t.{each} <=> c.`{ROW}`.{each}" for each in map(quoted, key))
     sets = ", ".join(f"t.{each} = c.`{ROW}`.{each}" for each in names)
     values = ", ".join(f"c.`{ROW}`.{each}" for each in names)
     # Names are quoted, and the other parts are our own.
