@@ -26,6 +26,7 @@ from sparklake.graveler.arrow_batches import pack_batches
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore, Write, WriteState
+from sparklake.graveler.times import MICROSECOND
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.udfs.tables import checksum_body
@@ -37,9 +38,6 @@ READ_BY_TASKS_BYTES = 256 * 1024 * 1024
 
 _BATCH_ROWS = 8192
 _SHARE_BYTES = 128 * 1024 * 1024
-_MICROSECOND = 1_000
-"""Nanoseconds per microsecond."""
-
 _TEMPORARY = "_temporary"
 _RUN_LETTERS = 16
 """The number of digits of a write's id that identify an idempotency key."""
@@ -95,7 +93,7 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 def visible_files(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     objects = (each for each in store.list(prefix) if _is_visible(each.key.removeprefix(prefix)))
     for chunk in chunked(objects, _BATCH_ROWS):
-        mtimes = pa.array([each.mtime // _MICROSECOND for each in chunk])
+        mtimes = pa.array([each.mtime // MICROSECOND for each in chunk])
         columns = [
             pa.array([each.key.removeprefix(prefix) for each in chunk], pa.string()),
             pa.array([each.size for each in chunk], pa.int64()),
@@ -185,4 +183,4 @@ def file_entries(place: str, files: pa.Table) -> Iterator[tuple[str, Entry]]:
     mtimes = files["mtime"].cast(pa.int64()).to_pylist()
     columns = (files[each].to_pylist() for each in ("name", "size", "checksum"))
     for name, size, checksum, mtime in zip(*columns, mtimes, strict=True):
-        yield name, Entry(f"{place}/{name}", size, checksum, mtime * _MICROSECOND)
+        yield name, Entry(f"{place}/{name}", size, checksum, mtime * MICROSECOND)
