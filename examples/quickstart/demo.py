@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -16,6 +17,8 @@ from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.uri import SCHEME
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sparklake.lake import Lake
     from sparklake.repository import Repository
 
@@ -25,13 +28,15 @@ TAG = "v1-imported"
 FILES = "files/"
 
 _NAME = "quickstart"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that runs for a minute: better compilation would not pay off."""
 _RANGES = 16
 _MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The shared state of the steps: a lake, a new repository's place, and files."""
+    """The shared state of the steps: a lake, a new repository's place, files, and Spark."""
 
     lake: Lake
     name: str
@@ -40,6 +45,7 @@ class Demo:
     source: Path
     files: int
     sample: Sample
+    session: Future[SparkSession]
 
     @property
     def repository(self) -> Repository:
@@ -88,12 +94,31 @@ def new_demo(lake: Lake, home: Path, folder: Path | None, store: str | None) -> 
 
     `store` is where its repository gets a folder. By default, it is in the home.
     """
-    if folder is not None:
-        source, files = source_folder(folder, home)
-        return Demo(lake, *fresh_place(lake, home, store), source, files, OWN_FILES)
+    own = None if folder is None else source_folder(folder, home)
     name, place, namespace = fresh_place(lake, home, store)
-    source = place / "orders"
-    return Demo(lake, name, place, namespace, source, write_orders(source), SAMPLE_ORDERS)
+    orders = place / "orders"
+    source, files = own or (orders, write_orders(orders))
+    sample = SAMPLE_ORDERS if own is None else OWN_FILES
+    return Demo(lake, name, place, namespace, source, files, sample, start_session())
+
+
+def start_session() -> Future[SparkSession]:
+    """Start Spark in a thread, because the first steps do not need it."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
+    pool = ThreadPoolExecutor(1)
+    session = pool.submit(_short_lived_session)
+    pool.shutdown(wait=False)
+    return session
+
+
+def _short_lived_session() -> SparkSession:
+    from sparklake.session import spark_session
+
+    session = spark_session("quickstart")
+    # A query of a few rows runs in less time than Java needs to compile it.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return session
 
 
 def source_folder(given: Path, home: Path) -> tuple[Path, int]:

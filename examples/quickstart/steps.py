@@ -69,11 +69,11 @@ def branch(demo: Demo) -> StepResult:
 
 
 def start_spark(demo: Demo) -> StepResult:
-    """Start Spark, which only tables need."""
-    from sparklake.session import spark_session
-
-    session = spark_session()
-    return StepResult("spark = spark_session()", [f"Spark {session.version}"])
+    """Wait for Spark, which only tables need."""
+    version = demo.session.result().version
+    return StepResult(
+        "spark = spark_session()", [f"Spark {version}, which started during the first steps"]
+    )
 
 
 def write_table(demo: Demo) -> StepResult:
