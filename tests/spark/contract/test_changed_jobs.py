@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from pyspark.sql.utils import is_remote
 
 from sparklake import Lake, Repository
 
@@ -57,6 +58,9 @@ class Place(Protocol):
     def edit(self, name: str) -> Any:
         """Yield the location of a Delta table, to change it."""
 
+    def merge(self, name: str, clauses: str) -> None:
+        """Run a MERGE INTO a Delta table."""
+
     def publish(self) -> Any:
         """Show the writes of the body to others: in a lake all at once."""
 
@@ -98,6 +102,9 @@ class Folders:
     @contextmanager
     def edit(self, name: str) -> Iterator[str]:
         yield self.path(name)
+
+    def merge(self, name: str, clauses: str) -> None:
+        self.spark.sql(f"MERGE INTO delta.`{self.path(name)}` {clauses}")
 
     @contextmanager
     def publish(self) -> Iterator[None]:
@@ -153,6 +160,9 @@ class OnBranch:
     def edit(self, name: str) -> Iterator[str]:
         with self.repo.branch(self.branch).edit_delta(name) as location:
             yield location
+
+    def merge(self, name: str, clauses: str) -> None:
+        self.lake.sql(f"MERGE INTO lakefs.`{self.repo.name}`.{self.branch}.{name} {clauses}")
 
     @contextmanager
     def publish(self) -> Iterator[None]:
@@ -240,10 +250,15 @@ def merge_into_delta(place: Place) -> Values:
     rows = table_of(place.spark, ORDERS)
     place.write(rows).format("delta").save(place.path("prices"))
     updates = table_of(place.spark, "(1, 99.0, '2026-07-01'), (4, 1.0, '2026-07-04')")
-    with place.edit("prices") as location:
-        DeltaTable.forPath(place.spark, location).alias("old").merge(
-            updates.alias("new"), "old.id = new.id"
-        ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    if is_remote():  # DeltaTable would need Delta Connect on the server.
+        updates.createOrReplaceTempView("updates")
+        clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        place.merge("prices", f"old USING updates new ON old.id = new.id {clauses}")
+    else:
+        with place.edit("prices") as location:
+            DeltaTable.forPath(place.spark, location).alias("old").merge(
+                updates.alias("new"), "old.id = new.id"
+            ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     return values(place.read.format("delta").load(place.path("prices")))
 
 
