@@ -102,10 +102,10 @@ def compare_bucket(place: CheckPlace, name: str, share: BucketShare) -> BucketRe
     is_purged = ~stored.exists & np.isin(_hashes(rows), _hashes(purged))
     result.objects = _distinct(rows)
     result.purged = _distinct(rows.filter(pa.array(is_purged)))
-    faults.add(FindingKind.OBJECT_MISSING, ~stored.exists & ~is_purged & ~unknown, "")
+    faults.add(FindingKind.OBJECT_MISSING, ~stored.exists & ~is_purged & ~unknown)
     sizes = rows.column("size").to_numpy()
     differs = stored.exists & (stored.size != sizes)
-    faults.add(FindingKind.OBJECT_SIZE_DIFFERS, differs, "")
+    faults.add(FindingKind.OBJECT_SIZE_DIFFERS, differs)
     if share.sample > 0:
         sampled = stored.exists & ~differs & _sampled(rows, share.sample, share.salt)
         problems = content_problems(faults.named(sampled))
@@ -139,9 +139,9 @@ class _Faults:
         """Return the masked rows, with their texts."""
         return decode_bucket(self.streams, NAMED_SCHEMA).filter(pa.array(mask))
 
-    def add(self, kind: FindingKind, mask: Any, detail: str) -> None:
+    def add(self, kind: FindingKind, mask: Any) -> None:
         if mask.any():
-            self.add_details(kind, np.where(mask, detail or " ", ""))
+            self.add_details(kind, np.where(mask, " ", ""))
 
     def add_details(self, kind: FindingKind, details: Any) -> None:
         mask = details != ""
