@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ READ_SETTINGS = (
 )
 """The session settings that affect the schema of Parquet files."""
 
-_NTZ = re.compile(r"timestamp_ntz")
 _FEATURES = {"timestamp_ntz": "timestampNtz"}
 _PLAIN = {
     *("string", "binary", "boolean", "byte", "short", "integer", "long", "float", "double"),
@@ -36,7 +34,7 @@ def read_settings(spark: SparkSession) -> list[str | None]:
 def type_names(schema: StructType) -> dict[str, str]:
     """Return Spark's type names by lower-case column name, "" for user-defined types."""
     return {
-        each.name.lower(): _NTZ.sub("timestamp", each.dataType.simpleString())
+        each.name.lower(): each.dataType.simpleString().replace("timestamp_ntz", "timestamp")
         if {kind.typeName() for kind in _types(each.dataType)} <= _PLAIN | set(_FEATURES)
         else ""
         for each in schema.fields
