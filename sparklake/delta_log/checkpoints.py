@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -81,7 +82,8 @@ def rewritten_checkpoint(
             rewrite([*fields_of(actions, "add", "remove")])
             path.write_bytes(encode_actions(actions))
         else:
-            file = _opened(f"{name} in {log}", body)
+            with _reading(f"{name} in {log}"):
+                file = _opened(body)
             with pq.ParquetWriter(path, file.schema_arrow) as writer:
                 for batch in _batches(f"{name} in {log}", file):
                     sized = rewritten_columns(batch, _SIDECAR, ("path", "sizeInBytes"), columns)
@@ -112,30 +114,26 @@ def _sidecar_name(fields: Fields) -> str:
 def _decoded(name: str, body: bytes, columns: Sequence[str]) -> Part:
     if name.endswith(".json"):
         return decode_actions(body, name)
-    file = _opened(name, body)
-    try:
-        return file.read(columns=[*columns])
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(name, error) from error
+    with _reading(name):
+        return _opened(body).read(columns=[*columns])
 
 
-def _opened(name: str, body: bytes) -> pq.ParquetFile:
-    try:
-        # Spark reads no nanoseconds, the default for INT96 in parsed statistics.
-        return pq.ParquetFile(native_reader(body), coerce_int96_timestamp_unit="us")
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(name, error) from error
+def _opened(body: bytes) -> pq.ParquetFile:
+    # Spark reads no nanoseconds, the default for INT96 in parsed statistics.
+    return pq.ParquetFile(native_reader(body), coerce_int96_timestamp_unit="us")
 
 
 def _batches(name: str, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    try:
+    with _reading(name):
         yield from file.iter_batches(_ROWS)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(name, error) from error
-
-
-def _damaged(name: str, error: Exception) -> CorruptFileError:
-    return CorruptFileError(f"the checkpoint file {name} is not Parquet: {error}")
+        raise CorruptFileError(f"the checkpoint file {name} is not Parquet: {error}") from error
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
