@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from sparklake.rows.diffs import DiffRow, FolderDiff, ThreeWayRow
     from sparklake.rows.objects import ObjectInfo
     from sparklake.stores.cache import CacheUsage, DiskCache
+    from sparklake.verbs.checks.report import CheckReport
     from sparklake.verbs.diffs.differences import DiffTree
     from sparklake.verbs.dumps.dump import RefsDump
+    from sparklake.verbs.exports.register import Registration
+    from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.show import BranchStatus, CommitSummary
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.objects.list import Folder
     from sparklake.verbs.objects.restore import RestoreResult
     from sparklake.verbs.objects.upload import FolderUpload
+    from sparklake.verbs.repairs.repair import RepairReport
     from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
@@ -123,6 +127,14 @@ def collection_document(collection: Collection) -> Document:
         "tree_file_bytes": run.tree_file_bytes,
         "sample": [object_document(each) for each in collection.sample],
     }
+
+
+def check_document(report: CheckReport) -> Document:
+    return report.document()
+
+
+def repair_document(report: RepairReport) -> Document:
+    return report.document()
 
 
 def commit_document(commit: Commit) -> Document:
@@ -248,6 +260,14 @@ def operation_document(each: Operation) -> Document:
 
 def restored_document(result: RestoreResult) -> Document:
     return {"commit_id": result.commit.id, "staged": _counts(result)}
+
+
+def export_document(result: ExportResult) -> Document:
+    return asdict(result)
+
+
+def registration_document(registration: Registration) -> Document:
+    return asdict(registration)
 
 
 def purge_document(purge: Purge, receipt: str) -> Document:

@@ -10,6 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import duration, one_level
 from sparklake.cli.text import number, one_line
+from sparklake.documents import check_document
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def check(
     repository = invocation.repository(repository_uri(uri))
     with invocation.out.working("checking"):
         report = repository.check(level, sample, resume, to, young)
-    invocation.out.one(report.document(), _told(report, repository.name))
+    invocation.out.one(check_document(report), _told(report, repository.name))
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.text import one_line
+from sparklake.documents import export_document, registration_document
 from sparklake.uri import object_uri, prefix_uri
 
 
@@ -66,7 +66,7 @@ def export(
         f"{verb} {result.commit[:12]} to {one_line(result.to)}: {result.added:,} added, "
         f"{result.changed:,} changed, {result.removed:,} removed, {result.size:,} bytes"
     )
-    invocation.out.one(asdict(result), text)
+    invocation.out.one(export_document(result), text)
 
 
 @command
@@ -90,4 +90,4 @@ def register(
     invocation.uses_spark = run
     repository = invocation.repository(source.repository)
     result = repository.register(source.ref, source.key, exported, table, run=run)
-    invocation.out.one(asdict(result), result.statement)
+    invocation.out.one(registration_document(result), result.statement)

@@ -10,6 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import one_level
 from sparklake.cli.text import number, one_line
+from sparklake.documents import repair_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import repository_uri
 
@@ -53,7 +54,7 @@ def repair(
         return yes or invocation.out.agrees(f"{_cause(step)}. {one_line(step.text)}?")
 
     report = repository.repair(level, sources or (), dry_run, accept)
-    invocation.out.one(report.document(), _told(report))
+    invocation.out.one(repair_document(report), _told(report))
     if report.check.exit_code:
         raise typer.Exit(report.check.exit_code)
 
