@@ -1,6 +1,7 @@
 //! The bytes around a tree file's blocks: RocksDB's format_version 2.
 
 use crate::bytes::{Declined, Outcome, length, part, put_varint, require, word32, word64};
+use crate::entry::KEY_SUFFIX;
 
 pub const TRAILER_BYTES: usize = 5;
 pub const FOOTER_BYTES: usize = 53;
@@ -164,6 +165,17 @@ impl SmallBlock {
         self.entries.extend_from_slice(&(self.starts.len() as u32).to_le_bytes());
         self.entries
     }
+}
+
+/// Returns the index of data blocks, each with its last key and its place.
+pub fn index_content<'a>(blocks: impl Iterator<Item = (&'a [u8], Handle)>) -> Outcome<Vec<u8>> {
+    let (mut index, mut handle) = (SmallBlock::default(), Vec::new());
+    for (last_key, place) in blocks {
+        handle.clear();
+        place.put(&mut handle);
+        index.add(&[last_key, &KEY_SUFFIX], &handle)?;
+    }
+    Ok(index.ended())
 }
 
 /// Appends the footer of a file.

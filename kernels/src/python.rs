@@ -26,7 +26,7 @@ use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 9;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -510,20 +510,22 @@ enum RangeFile<'py> {
     Path(PathBuf),
 }
 
-/// The ranges of a side, each with the id that it must have, if any.
-type SideRanges<'py> = Vec<(RangeFile<'py>, Option<Bound<'py, PyBytes>>)>;
+/// The ranges of a side, each with the id, and the first and the last key, that it must have, if any.
+type SideRanges<'py> = Vec<(RangeFile<'py>, Option<Bound<'py, PyBytes>>, Ends<'py>)>;
+type Ends<'py> = Option<[Bound<'py, PyBytes>; 2]>;
 type Stop<'py> = Option<Bound<'py, PyBytes>>;
 type Intervals<'py> = Vec<(Bound<'py, PyBytes>, Stop<'py>)>;
 type Properties = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn ranges<'a>(side: &'a SideRanges) -> Outcome<Vec<Range<'a>>> {
-    let range = |(file, id): &'a (RangeFile, Option<Bound<PyBytes>>)| {
+    let range = |(file, id, ends): &'a (RangeFile, Option<Bound<PyBytes>>, Ends)| {
         let input = match file {
             RangeFile::Bytes(bytes) => Input::Bytes(bytes.as_bytes()),
             RangeFile::Path(path) => Input::Path(path.clone()),
         };
         let id = id.as_ref().map(|id| id.as_bytes().try_into()).transpose();
-        Ok(Range { input, id: id.map_err(|_| bytes::Declined)? })
+        let keys = ends.as_ref().map(|keys| keys.each_ref().map(|key| key.as_bytes()));
+        Ok(Range { input, id: id.map_err(|_| bytes::Declined)?, keys })
     };
     side.iter().map(range).collect()
 }

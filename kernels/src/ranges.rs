@@ -93,6 +93,10 @@ impl<'a> Output<'a> for NewRanges<'a> {
     fn push_block(&mut self, side: &mut Side<'a>, pool: &mut Pool) -> Outcome<()> {
         let (table, block) = side.place()?;
         self.reach(table.first_key(block), pool)?;
+        if self.parts.is_empty() {
+            side.open()?; // Its first key becomes that of a range.
+        }
+        let (table, block) = side.place()?;
         let ids = side.ids()?;
         let (last, others) = ids.split_last().ok_or(Declined)?;
         let piece = self.pieces.get(self.piece);

@@ -6,7 +6,7 @@ use crate::bytes::{
 use crate::entry::Entry;
 use crate::format::{
     DIRECTORY, FOOTER_BYTES, Handle, SNAPPY_RATIO, TRAILER_BYTES, checked, content, each_item,
-    footer, plain_content,
+    footer, index_content, plain_content,
 };
 use crate::hashing::Id;
 
@@ -32,6 +32,21 @@ pub struct Directory {
     pub keys: Vec<u8>,
 }
 
+impl Directory {
+    /// Returns the last key and the place of each data block.
+    fn last_keys(&self) -> impl Iterator<Item = (&[u8], Handle)> {
+        let column = |number| &self.numbers[number * self.blocks..(number + 1) * self.blocks];
+        let mut end = column(FIRST_KEY_BYTES).iter().sum::<i64>() as usize;
+        let places = column(OFFSET).iter().zip(column(SIZE));
+        column(LAST_KEY_BYTES).iter().zip(places).map(move |(length, (offset, size))| {
+            let start = end;
+            end += *length as usize;
+            let place = Handle { offset: *offset as usize, size: *size as usize };
+            (&self.keys[start..end], place)
+        })
+    }
+}
+
 /// The directory of a tree file, or the position from which its reader needs the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -40,7 +55,7 @@ pub enum Ending {
 }
 
 /// Reads the directory from the end of a tree file of `file_bytes` bytes, and checks all other
-/// blocks after the data.
+/// blocks after the data. The index must have its last keys.
 pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
     let base = file_bytes.checked_sub(tail.len()).ok_or(Declined)?;
     let (meta_index, index) = footer(tail)?;
@@ -52,7 +67,7 @@ pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
     let Some(place) = inside(meta_index)? else {
         return Ok(Ending::NeededFrom(meta_index.offset));
     };
-    let (mut directory, mut others) = (None, vec![index]);
+    let (mut directory, mut others) = (None, Vec::new());
     each_item(plain_content(tail, place)?, |name, value| {
         let (handle, _) = Handle::read(value, 0)?;
         if name == DIRECTORY {
@@ -64,9 +79,10 @@ pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
         Ok(())
     })?;
     let directory = directory.ok_or(Declined)?;
-    let lowest = others.iter().fold(directory.offset, |low, each| low.min(each.offset));
+    let first = directory.offset.min(index.offset);
+    let lowest = others.iter().fold(first, |low, each| low.min(each.offset));
     if lowest < base {
-        for each in others.iter().chain([&directory]) {
+        for each in others.iter().chain([&directory, &index]) {
             inside(*each)?;
         }
         return Ok(Ending::NeededFrom(lowest));
@@ -76,6 +92,9 @@ pub fn read_ending(tail: &[u8], file_bytes: usize) -> Outcome<Ending> {
     for each in others {
         checked(tail, inside(each)?.ok_or(Declined)?)?;
     }
+    let (expected, mut scratch) = (index_content(found.last_keys())?, Vec::new());
+    let index = checked(tail, inside(index)?.ok_or(Declined)?)?;
+    require(content(index, expected.len(), &mut scratch)? == expected)?;
     Ok(Ending::Directory(found))
 }
 

@@ -24,10 +24,12 @@ pub enum Input<'a> {
     Path(PathBuf),
 }
 
-/// A range to open. `id` is what its record ids must hash to, if anything.
+/// A range to open. `id` is what its record ids must hash to, and `keys` its first and its last key,
+/// if anything.
 pub struct Range<'a> {
     pub input: Input<'a>,
     pub id: Option<Id>,
+    pub keys: Option<[&'a [u8]; 2]>,
 }
 
 /// Keys from `start` up to and without `stop`, if there is one.
@@ -105,7 +107,10 @@ impl<'a> Table<'a> {
         let ids = &directory.ids;
         require(range.id.is_none_or(|id| id == sha256(ids.as_flattened())))?;
         require(keys.last() == Some(&directory.keys.len()) && starts.last() == Some(&ids.len()))?;
-        Ok(Self { content, directory, keys, starts })
+        let opened = Self { content, directory, keys, starts };
+        let ends = [opened.first_key(0), opened.last_key(blocks - 1)];
+        require(range.keys.is_none_or(|keys| keys == ends))?;
+        Ok(opened)
     }
 
     pub fn blocks(&self) -> usize {
@@ -118,6 +123,11 @@ impl<'a> Table<'a> {
 
     pub fn last_key(&self, block: usize) -> &[u8] {
         self.first_key(self.blocks() + block)
+    }
+
+    /// Returns the last key before a data block, or the range's first key.
+    fn bound(&self, block: usize) -> &[u8] {
+        block.checked_sub(1).map_or(self.first_key(0), |before| self.last_key(before))
     }
 
     pub fn ids(&self, block: usize) -> &[Id] {
@@ -310,17 +320,17 @@ impl<'a> Side<'a> {
                 self.start_block(0);
                 continue;
             };
-            let (first, last) = (table.first_key(self.block), table.last_key(self.block));
+            let (bound, last) = (table.bound(self.block), table.last_key(self.block));
             let count = table.ids(self.block).len();
             if self.row == count || last < interval.start {
                 self.start_block(self.block + 1);
                 continue;
             }
-            if interval.ends_by(first) {
+            if interval.ends_by(bound) {
                 self.within = &self.within[1..];
                 continue;
             }
-            if first < interval.start {
+            if bound < interval.start {
                 self.open()?;
                 self.row = self.leaf.lower_bound(interval.start, self.row, count)?;
             }

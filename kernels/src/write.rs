@@ -5,7 +5,7 @@ use crate::bytes::{Declined, ID_BYTES, Items, Outcome, position, require};
 use crate::entry::{Entry, KEY_SUFFIX};
 use crate::format::{
     DIRECTORY, Handle, PROPERTIES, Packer, SmallBlock, TRAILER_BYTES, checked, end_plain,
-    put_footer,
+    index_content, put_footer,
 };
 use crate::hashing::Id;
 use crate::read::{
@@ -388,15 +388,11 @@ impl<'a> Writer<'a> {
     /// Appends everything after the data blocks.
     fn finish(mut self, fixed: &[(Vec<u8>, Vec<u8>)]) -> Outcome<NewTable> {
         let data_bytes = self.out.len();
-        let mut index = SmallBlock::default();
-        let mut handle = Vec::new();
-        for (row, numbers) in self.rows.numbers.iter().enumerate() {
-            handle.clear();
+        let blocks = self.rows.numbers.iter().enumerate().map(|(row, numbers)| {
             let place = Handle { offset: numbers[OFFSET] as usize, size: numbers[SIZE] as usize };
-            place.put(&mut handle);
-            index.add(&[self.rows.last_key(row), &KEY_SUFFIX], &handle)?;
-        }
-        let index = self.packer.add(&mut self.out, &index.ended(), true)?;
+            (self.rows.last_key(row), place)
+        });
+        let index = self.packer.add(&mut self.out, &index_content(blocks)?, true)?;
         let directory = self.put_directory();
         let key_bytes = self.rows.sum(KEY_BYTES);
         let value_bytes = self.rows.sum(VALUE_BYTES);
@@ -420,7 +416,7 @@ impl<'a> Writer<'a> {
             block.add(&[name], value)?;
         }
         let properties = self.packer.add(&mut self.out, &block.ended(), false)?;
-        let mut meta_index = SmallBlock::default();
+        let (mut meta_index, mut handle) = (SmallBlock::default(), Vec::new());
         for (name, place) in [(PROPERTIES, properties), (DIRECTORY, directory)] {
             handle.clear();
             place.put(&mut handle);

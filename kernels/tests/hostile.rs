@@ -164,7 +164,7 @@ fn read_all(file: &[u8]) -> Outcome<()> {
 
 /// Runs tasks on two files, of which one may be damaged.
 fn run_tasks(file: &[u8], other: &[u8], chance: &mut Chance) -> Outcome<()> {
-    let range = |bytes| vec![Range { input: Input::Bytes(bytes), id: None }];
+    let range = |bytes| vec![Range { input: Input::Bytes(bytes), id: None, keys: None }];
     let (one, two) = (range(file), range(other));
     let range_records = [3, 64, 1000, 0][chance.below(4)];
     let format = Format { range_records, compress: false, properties: &[], stem: None };

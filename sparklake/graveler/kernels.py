@@ -212,7 +212,7 @@ def named_objects(
 _TAIL_BYTES = 4096  # The bytes at the end of a file that are read first.
 
 
-def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]]:
+def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes], bool]:
     size = len(file)
     start = max(0, size - _TAIL_BYTES)
     ending, start = _library.read_ending(_raw(file[start:size]), size)
@@ -222,7 +222,7 @@ def read_directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[byt
         raise Declined
     ids, numbers, keys = ending
     ids, blocks = ids.view(np.uint64).reshape(-1, 4), len(keys) // 2
-    return ids, numbers.reshape(-1, blocks), keys[:blocks], keys[blocks:]
+    return ids, numbers.reshape(-1, blocks), keys[:blocks], keys[blocks:], True
 
 
 def find_stored(
@@ -278,8 +278,9 @@ def _source(table: Table, first: int, stop: int) -> tuple[Bytes, int, Positions,
 
 # --- whole tasks ----------------------------------------------------------------------------------
 
-RangeFile: TypeAlias = "tuple[bytes | str, bytes | None]"
-"""The bytes of a range's file or its path, and the digest of its record ids if unverified."""
+RangeFile: TypeAlias = "tuple[bytes | str, bytes | None, tuple[bytes, bytes] | None]"
+"""The bytes of a range's file or its path, the digest of its record ids if unverified, and its
+first and last key."""
 
 SIDE_FLAGS = (1, 2, 4, 8)  # Differing keys in a merge: in dest, in source, from source, conflict.
 

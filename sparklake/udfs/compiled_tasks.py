@@ -170,14 +170,15 @@ def _sides(store: ObjectStore, task: Task) -> list[list[kernels.RangeFile]]:
 def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels.RangeFile]:
     """Return the files of a side, or their paths on this machine."""
     if side.rows:
-        return [(make_table(block_of_records(side.rows)).file, None)]
+        return [(make_table(block_of_records(side.rows)).file, None, None)]
     ranges = overlapping(side.ranges, hull)
     keys = [tree_file_key(each.id) for each in ranges]
     digests = [None if store.traits.verifies else bytes.fromhex(each.id) for each in ranges]
+    ends = [(each.min_key, each.max_key) for each in ranges]
     if isinstance(store, LocalFiles):
-        return list(zip(store.paths(keys), digests, strict=True))
+        return list(zip(store.paths(keys), digests, ends, strict=True))
     contents = (content[:] for content in store.get_many(keys))
-    return list(zip(contents, digests, strict=True))
+    return list(zip(contents, digests, ends, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

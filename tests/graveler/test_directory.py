@@ -21,6 +21,7 @@ from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable.directory import BLOCK_RECORDS, BlockColumn, block_ends
+from sparklake.graveler.sstable.range_files import make_range
 from sparklake.graveler.sstable.reader import DataBlocks, Table, read_sstable
 from sparklake.graveler.sstable.writer import make_table
 from tests.support.blocks import take_side
@@ -231,6 +232,16 @@ def test_data_blocks_in_each_others_places_are_found() -> None:
     for look in (blocks.find, blocks.reaching, lambda wanted: blocks.find_many(keys_of([wanted]))):
         with pytest.raises(CorruptFileError, match="_lakefs/table"):
             look(key[:-1] + b"!" if look == blocks.reaching else key)
+
+
+def test_no_range_starts_at_a_wrong_first_key() -> None:
+    block, table = opened(file_of(BASE))
+    keys = [*table.directory.first_keys]
+    keys[1] = table.directory.last_keys[1]
+    wrong = Table("_lakefs/table", table.file, table.directory._replace(first_keys=keys))
+    records = Block([DataBlocks(wrong, 1, len(keys))], block.ids[block.starts[1] :])
+    with pytest.raises(CorruptFileError, match="out of order"):
+        make_range(records)
 
 
 @pytest.mark.parametrize("is_encoded", [False, True])

@@ -6,7 +6,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from campaigns.faults.damaged_tables import Damage, block_handles, damaged, with_block
 from sparklake.errors import CorruptFileError
+from sparklake.graveler import kernel_choice
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import Entry, entry_record
@@ -23,7 +26,7 @@ from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.foreign import read_foreign
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
 from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, verify_table
-from sparklake.graveler.sstable.reader import read_sstable
+from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.graveler.sstable.writer import make_table
 from tests.golden.test_lakefs_tables import NAMESPACE
 from tests.support.damage import Layout, damages, layouts, rocksdb_table
@@ -192,6 +195,26 @@ def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int)
     struct.pack_into("<Q", block, at, number)
     with pytest.raises(CorruptFileError, match="some-table"):
         read_sstable("some-table", with_block(sound, handle, bytes(block)))
+
+
+@pytest.mark.parametrize("way", [nullcontext, kernel_choice.only_definitions])
+@pytest.mark.parametrize("part", [DIRECTORY, b""])
+def test_a_directory_and_an_index_with_different_last_keys_are_refused(
+    part: bytes, way: Any
+) -> None:
+    sound = OUR_FILES["none"]
+    found = read_sstable("some-table", sound)
+    assert found is not None
+    (blocks,) = found.units
+    assert isinstance(blocks, DataBlocks)
+    first, last = blocks.first_keys[0], blocks.last_keys[0]
+    assert first < last
+    handle = meta_blocks(sound)[part]
+    block = sound[handle.offset : handle.offset + handle.size + 1]
+    at = block.rindex(last)
+    damaged = with_block(sound, handle, block[:at] + first + block[at + len(last) :])
+    with way(), pytest.raises(CorruptFileError, match="some-table"):
+        read_sstable("some-table", damaged)
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 100_000_000])

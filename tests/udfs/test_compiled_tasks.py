@@ -19,19 +19,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from campaigns.faults.damaged_tables import with_block
 from sparklake.errors import CorruptFileError
 from sparklake.graveler import kernel_choice
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import block_of_records
-from sparklake.graveler.keys import Interval
+from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import OpenPiece, SideStream
 from sparklake.graveler.ports import StoreTraits
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record, tombstone
-from sparklake.graveler.sstable.range_files import tree_file_key, write_ranges
+from sparklake.graveler.sstable.directory import DIRECTORY
+from sparklake.graveler.sstable.layout import meta_blocks
+from sparklake.graveler.sstable.range_files import tree_file_key, verify_table, write_ranges
+from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
@@ -108,6 +112,10 @@ def new_case(seed: str, *, compress: bool | None = None) -> Case:
     if store.files and chance.random() < 0.2:
         key = chance.choice(list(store.files))
         store.files[key] = damaged(store.files[key], chance)
+        try:
+            verify_table(key.rpartition("/")[2], store.files[key])
+        except CorruptFileError:
+            store.traits = StoreTraits()  # A store that verifies tree files would reject it.
     resolution = Resolution(chance.choice((None, *Strategy)))
     keys = sorted({key for each in (*map(records_of, trees), *layers) for key, _ in each})
     pieces = new_pieces(keys, chance)
@@ -237,6 +245,33 @@ def test_random_tasks_are_equal_both_ways() -> None:
 def test_a_data_block_with_a_last_key_below_its_first_is_not_skipped() -> None:
     """In this case the last key is damaged, and all checksums are right."""
     check("sparklake 0 1330")
+
+
+@needs_kernels
+def test_a_range_with_a_last_key_above_that_of_its_metarange_is_damage() -> None:
+    """In this case it is also above the next range, so that a search misses records of that."""
+    assert check("sparklake 1 2778")
+
+
+@needs_kernels
+def test_no_interval_ends_at_a_wrong_first_key() -> None:
+    chance, store = random.Random(3), Files()
+    base = {f"k/{number:03}": replace(new_entry(chance), metadata={}) for number in range(300)}
+    (info,) = store.add(records_of(base), 4096, compress=False)
+    key = tree_file_key(info.id)
+    file = store.files[key]
+    block = read_sstable(key, file)
+    assert block is not None
+    (blocks,) = block.units
+    assert isinstance(blocks, DataBlocks)
+    first, last = blocks.first_keys[1], blocks.last_keys[1]
+    handle = meta_blocks(file)[DIRECTORY]
+    content = file[handle.offset : handle.offset + handle.size + 1].replace(first, last, 1)
+    store.files[key] = with_block(file, handle, content)
+    task = new_task([Interval(b"", successor(first))], [SideStream((info,))])
+    batches = objects._listed(store, task, "s3://bucket")  # type: ignore[arg-type]
+    paths = [path.encode() for each in batches for path in each["path"].to_pylist()]
+    assert paths == [path.encode() for path in sorted(base) if path.encode() <= first]
 
 
 @needs_kernels

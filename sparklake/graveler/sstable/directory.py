@@ -13,10 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklake.graveler.blocks.encoded import EncodedRecords
+from sparklake.graveler.blocks.encoded import KEY_SUFFIX, EncodedRecords
 from sparklake.graveler.buffers import Ids, Mask, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.sstable.layout import SNAPPY_RATIO, TRAILER_BYTES, NotOurLayoutError
+from sparklake.graveler.sstable.layout import (
+    SNAPPY_RATIO,
+    TRAILER_BYTES,
+    Handle,
+    NotOurLayoutError,
+    handle_bytes,
+    small_block,
+)
 
 BLOCK_RECORDS = 64
 DIRECTORY = b"sparklake.directory"
@@ -91,6 +98,13 @@ def directory_bytes(directory: Directory) -> bytes:
     header = _HEADER.pack(len(ids), len(first_keys))
     words = np.ascontiguousarray(numbers, "<i8").tobytes()
     return b"".join([header, words, ids.tobytes(), *first_keys, *last_keys])
+
+
+def index_content(directory: Directory) -> bytes:
+    """Return RocksDB's index: the last key and the handle of each data block."""
+    places = directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
+    pairs = zip(directory.last_keys, places, strict=True)
+    return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
 def read_directory(content: memoryview, data_bytes: int) -> Directory:

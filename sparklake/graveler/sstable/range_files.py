@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+import numpy as np
+
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records, concatenated
@@ -85,6 +87,9 @@ def write_ranges(
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
     """Return the range of at least one record, and its file. Unordered keys are an error."""
     table = make_table(records, compress=compress)
+    # Decoded: a copied data block may have another first key than its directory.
+    if records.record(0)[0] != records.first_key:
+        raise out_of_order(records.first_key)
     info = RangeInfo(
         id=RangeId(file_id(records.ids.data)),
         min_key=records.first_key,
@@ -112,7 +117,8 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
         # lakeFS writes an empty table when everything was deleted.
         return MetaRange(meta_range_id, RangeList())
-    block = _read(store, [meta_range_id], _META_RANGES)
+    (file,) = store.get_many([tree_file_key(meta_range_id)])
+    block = _read_table(file, meta_range_id, _META_RANGES, trusted=store.traits.verifies)
     _ = block.encoded  # Threads share trees.
     ranges = RangeList(block)
     try:
@@ -128,7 +134,7 @@ def read_ranges(
 ) -> Iterator[Block]:
     """Stream the verified records of ranges in an interval. Only overlapping ranges are read."""
     for group in read_together(overlapping(ranges, interval)):
-        inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
+        inside = restricted(concatenated(list(read_each(store, group))), interval)
         if len(inside):
             yield inside
 
@@ -150,7 +156,7 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
     """Yield the verified records of each range."""
     files = store.get_many([tree_file_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
-        yield _decoded(store, [file], [each.id], _RANGES)
+        yield _range(store, each, file)
 
 
 def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
@@ -159,7 +165,7 @@ def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Blo
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
             content = _RefetchedContent(store, key, len(content))
-        yield _decoded(store, [content], [each.id], _RANGES)
+        yield _range(store, each, content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +185,15 @@ class _RefetchedContent:
 
 
 def read_range_file(content: Content, range_id: str) -> Block:
-    return _read_table(content, range_id, _RANGES)
+    """Return the verified records of a range, even with a wrong directory or index."""
+    return _read_table(content, range_id, _RANGES, lenient=True)
 
 
 def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
     """Return the verified records of a metarange; none in lakeFS's empty table."""
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
         return EMPTY
-    return _read_table(content, meta_range_id, _META_RANGES)
+    return _read_table(content, meta_range_id, _META_RANGES, lenient=True)
 
 
 def verify_table(table_id: str, content: bytes) -> None:
@@ -197,31 +204,34 @@ def verify_table(table_id: str, content: bytes) -> None:
         # The id of a lakeFS table depends on its kind.
         block = _read_table(content, table_id, _META_RANGES)
     _ = block.encoded
+    name = tree_file_key(table_id)
+    ours = read_sstable(name, content)
+    # Readers that trust a verified table use the ids of its directory, if it has one.
+    if ours is not None and not np.array_equal(ours.ids, block.ids):
+        raise damaged_table(name)
 
 
-def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
-    files = list(store.get_many([tree_file_key(each) for each in table_ids]))
-    return _decoded(store, files, table_ids, kind)
+def _range(store: ObjectStore, info: RangeInfo, file: Content) -> Block:
+    """Return the records of a range, verified here or by the store.
+
+    A file that contradicts its metarange has keys that searches would miss.
+    """
+    block = _read_table(file, info.id, _RANGES, trusted=store.traits.verifies)
+    if (block.first_key, block.last_key) != (info.min_key, info.max_key):
+        raise damaged_table(tree_file_key(info.id))
+    return block
 
 
-def _decoded(
-    store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
+def _read_table(
+    file: Content, table_id: str, kind: str, *, trusted: bool = False, lenient: bool = False
 ) -> Block:
-    """Return the records of consecutive tables, verified here or by the store."""
-    pairs = zip(files, table_ids, strict=True)
-    return concatenated(
-        [_read_table(file, each, kind, trusted=store.traits.verifies) for file, each in pairs]
-    )
-
-
-def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
     """Return the records of a table of any writer. Record ids are added to lakeFS's records.
 
     The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
     when it is opened.
     """
     name = tree_file_key(table_id)
-    ours = read_sstable(name, file)
+    ours = read_sstable(name, file, lenient=lenient)
     if ours is not None and (trusted or is_generation(table_id, file_id(ours.ids.data))):
         return ours
     records = read_foreign(name, file[:])

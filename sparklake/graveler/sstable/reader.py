@@ -18,7 +18,13 @@ from sparklake.graveler.blocks.columns import Keys, keys_of, search
 from sparklake.graveler.blocks.encoded import find_stored, key_reaching
 from sparklake.graveler.buffers import Ids, Positions, binary_array
 from sparklake.graveler.ports import Content
-from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn, Directory, read_directory
+from sparklake.graveler.sstable.directory import (
+    DIRECTORY,
+    BlockColumn,
+    Directory,
+    index_content,
+    read_directory,
+)
 from sparklake.graveler.sstable.layout import (
     TRAILER_BYTES,
     Handle,
@@ -156,10 +162,7 @@ class DataBlocks:
     def reaching(self, key: bytes) -> bytes | None:
         """Return the first key at or above a key, without caching."""
         number = bisect_left(self.table.directory.last_keys, key, self.first, self.stop)
-        if number == self.stop:
-            return None
-        first = self.table.directory.first_keys[number]
-        return first if first >= key else self._search(number, _reaching, key)
+        return None if number == self.stop else self._search(number, _reaching, key)
 
     def _search(self, number: int, search: Search, key: bytes) -> bytes | None:
         offset, size, raw_size = self.table.directory.numbers[_PLACE, number].tolist()
@@ -219,22 +222,30 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
             start = at
 
 
-def read_sstable(name: str, file: Content) -> Block | None:
-    """Return the records of a table; None without a directory, if foreign or damaged."""
+def read_sstable(name: str, file: Content, *, lenient: bool = False) -> Block | None:
+    """Return the records of a table; None without a directory, if foreign or damaged.
+
+    A table whose directory contradicts its index is damaged, unless `lenient`.
+    """
     try:
         columns = _directory(file)
     except NotOurLayoutError:
         raise damaged_table(name) from None
     if columns is None:
         return None
-    directory = Directory(*columns)
+    directory = Directory(*columns[:-1])
+    if not lenient and not columns[-1]:
+        raise damaged_table(name)
     blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
     return Block([blocks], directory.ids)
 
 
 @kernels.defines(kernels.read_directory)
-def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]] | None:
-    """Return the directory after verifying all blocks but data; None without one."""
+def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes], bool] | None:
+    """Return the directory after verifying all blocks but data; None without one.
+
+    Ends in whether the index agrees with it.
+    """
     try:
         handles = meta_blocks(file)
     except NotOurLayoutError:
@@ -245,4 +256,4 @@ def _directory(file: Content) -> tuple[Ids, Positions, list[bytes], list[bytes]]
     directory = read_directory(opened(file, handle), handle.offset)
     for each in handles.values():
         checked(file, *each)  # Other readers need the whole block.
-    return directory
+    return *directory, opened(file, handles[b""]) == index_content(directory)

@@ -14,9 +14,9 @@ from sparklake.graveler.blocks.verification import id_problem, key_problem, reco
 from sparklake.graveler.buffers import offsets_of
 from sparklake.graveler.ranges import RangeList
 from sparklake.graveler.sstable import layout
-from sparklake.graveler.sstable.directory import BlockColumn, describe_blocks
+from sparklake.graveler.sstable.directory import BlockColumn, describe_blocks, index_content
 from sparklake.graveler.sstable.reader import DataBlocks
-from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, index_content, own_properties
+from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, own_properties
 
 _PLACE_BYTES = 4
 _PLACES = [BlockColumn.OFFSET, BlockColumn.SIZE]

@@ -12,7 +12,7 @@ import numpy as np
 from sparklake.graveler import kernels
 from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import rows_between
-from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
+from sparklake.graveler.blocks.encoded import SUFFIX_BYTES
 from sparklake.graveler.buffers import Bytes, Positions, offsets_of
 from sparklake.graveler.ids import varint
 from sparklake.graveler.sstable.directory import (
@@ -23,6 +23,7 @@ from sparklake.graveler.sstable.directory import (
     block_ends,
     describe_blocks,
     directory_bytes,
+    index_content,
 )
 from sparklake.graveler.sstable.layout import (
     PROPERTIES,
@@ -137,13 +138,6 @@ def own_properties(directory: Directory, data_bytes: int, index: Handle) -> Mapp
         b"rocksdb.raw.value.size": sums[BlockColumn.VALUE_BYTES],
     }
     return {name: varint(each) for name, each in numbers.items()}
-
-
-def index_content(directory: Directory) -> bytes:
-    """Return RocksDB's index: the last key and the handle of each data block."""
-    places = directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1].T.tolist()
-    pairs = zip(directory.last_keys, places, strict=True)
-    return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
 def _data_blocks(file: TableFile, block: Block) -> Iterator[DescribedBlocks]:
