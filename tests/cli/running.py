@@ -62,13 +62,18 @@ def said(*arguments: str, stdin: bytes = b"") -> Any:
 
 def failed(code: int, *arguments: str, stdin: bytes = b"") -> str:
     """Run a command that must fail alike in text and JSON; return what it says."""
+    return str(failure(code, *arguments, stdin=stdin)["error"])
+
+
+def failure(code: int, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
+    """Run a command that must fail alike in text and JSON; return its error as JSON."""
     ran = run("--output", "json", *arguments, stdin=stdin)
     assert ran.code == code, (arguments, ran)
     assert ran.err == ""
-    error = ran.json
+    error: dict[str, Any] = ran.json
     text = run(*arguments, stdin=stdin)
     assert (text.code, text.err) == (code, f"error: {error['error']}\n")
-    return str(error["error"])
+    return error
 
 
 class Scene:

@@ -20,7 +20,7 @@ import sparklake
 from sparklake import Lake
 from sparklake.cli.app import app
 from sparklake.verbs import commits
-from tests.cli.running import Scene, failed, ok, run, said
+from tests.cli.running import Scene, failed, failure, ok, run, said
 from tests.support.lakes import fingerprint
 
 SPARKLAKE = (sys.executable, "-m", "sparklake.cli")
@@ -301,10 +301,10 @@ def test_a_failure_is_named_and_changes_nothing(
     monkeypatch.chdir(lasting.folder)
     before = fingerprint(lake, lasting.folder, names=[lasting.name])
     command = [re.sub(r"^R(?=/|$)", lasting.uri(), word) for word in words]
-    message = failed(code, *command)
-    assert run("--output", "json", *command).json["kind"] == kind
-    assert message
-    assert "Traceback" not in message
+    error = failure(code, *command)
+    assert error["kind"] == kind
+    assert error["error"]
+    assert "Traceback" not in error["error"]
     assert fingerprint(lake, lasting.folder, names=[lasting.name]) == before
 
 
