@@ -78,7 +78,7 @@ def test_position_deletes_leave(
     for each in (tmp_path / "namespace", warehouse / "with_deletes"):
         shutil.rmtree(each)
     assert rows_of(spark.table(registered)) == rows
-    outside = spark.read.option("versionAsOf", older).table(registered)
+    outside = spark.sql(f"SELECT * FROM {registered} VERSION AS OF {older}")
     assert rows_of(outside) == rows_before
     by_python = StaticTable.from_metadata(result.metadata)
     for number, expected in ((None, rows), (older, rows_before)):
