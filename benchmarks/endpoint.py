@@ -81,7 +81,7 @@ def versitygw(program: Path, folder: Path) -> Iterator[str]:
     }
     options = [each for pair in arguments.items() for each in pair]
     with subprocess.Popen(
-        [program, *options, "--quiet", "posix", folder], stdout=subprocess.DEVNULL
+        [program, *options, "--quiet", "--keep-alive", "posix", folder], stdout=subprocess.DEVNULL
     ) as server:
         try:
             while True:
