@@ -15,9 +15,9 @@ import pytest
 
 from sparklake import Engine, Lake, Repository
 from sparklake.config import CacheSettings
+from sparklake.engine import threads
 from sparklake.engine.base import Body
 from sparklake.engine.choice import Runners
-from sparklake.engine.threads import LocalRunner
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store
@@ -160,7 +160,7 @@ def test_a_lake_says_what_its_cache_did(
     assert said == [f"tables: {lake.cache.counts}"]
 
 
-class ElsewhereRunner(LocalRunner):
+class ElsewhereRunner(threads.LocalRunner):
     """Runs bodies in another process, as an executor would."""
 
     def collect(self, body: Body, work: pa.Table) -> list[pa.RecordBatch]:
@@ -173,13 +173,12 @@ def _collected(body: Body, work: pa.Table) -> list[pa.RecordBatch]:
 
 
 def test_tasks_in_other_processes_report_what_their_cache_did(
-    namespace: str, refs: MemoryRefStore, tmp_path: Path
+    namespace: str, refs: MemoryRefStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = written(lake_of(refs, tmp_path / "writer"), namespace)
     base = repo._context.tree(repo.resolve("main"))
     lake = lake_of(refs, tmp_path / "reader")
-    runners = lake._runners
-    runners._local = ElsewhereRunner()
+    monkeypatch.setattr(threads, "LocalRunner", ElsewhereRunner)
     branch = lake.repository("lake").branch("dev")
     branch.put("k/001", b"changed")
     TALLY.begin()
