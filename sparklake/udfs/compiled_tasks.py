@@ -33,7 +33,7 @@ from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.change_summary import MOST_KEYS, ChangedKeys
 from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
-from sparklake.graveler.planning.plan import SideStream
+from sparklake.graveler.planning.plan import OpenPiece, SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.sstable.range_files import WrittenRange, tree_file_key
@@ -61,7 +61,7 @@ class Merged(NamedTuple):
 
 
 def apply_task(sink: RangeSink, task: Task, path_filter: PathFilter) -> Applied:
-    base, *layers = _sides(sink.store, task)
+    base, *layers = _sides(sink.store, task.whole)
     with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, counts = kernels.apply_task(base, layers, *files.settings)
         added, removed, changed = counts
@@ -77,7 +77,7 @@ def merge_task(
     decide: Decide,
     observed: ObservedChanges | None,
 ) -> Merged:
-    sides = _sides(sink.store, task)
+    sides = _sides(sink.store, task.whole)
     with _new_files(sink, task, path_filter) as files:
         new_ranges, keys, (differing, flags), conflicts = kernels.merge_task(
             sides, *files.settings, decided=None
@@ -96,7 +96,7 @@ def merge_task(
 
 
 def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
-    records, rows = kernels.diff_task(_sides(store, task), _scope(task, ALL))
+    records, rows = kernels.diff_task(_sides(store, task.whole), _scope(task, ALL))
     if not len(rows[0]):
         return []
     before, after = map(_side_rows, records, rows)
@@ -104,8 +104,9 @@ def diff_task(store: ObjectStore, task: Task) -> list[BlockChanges]:
 
 
 def list_task(store: ObjectStore, task: Task, storage_namespace: str) -> list[pa.RecordBatch]:
-    base, *layers = _sides(store, task)
-    expected = task.whole.sides[0]
+    whole = task.whole
+    base, *layers = _sides(store, whole)
+    expected = whole.sides[0]
     columns = kernels.list_task(
         base, layers, _scope(task, ALL), storage_namespace, (expected.records, expected.bytes)
     )
@@ -119,7 +120,7 @@ def _side_rows(entries: pa.BinaryArray, at: Positions) -> SideRows:
 
 def _scope(task: Task, path_filter: PathFilter) -> tuple[list[Any], list[Any]]:
     pieces = [each.piece.interval for each in task.pieces]
-    selected = path_filter.parts(task.whole.interval)
+    selected = path_filter.parts(Interval(pieces[0].start, pieces[-1].stop))
     return [(e.start, e.stop) for e in pieces], [(e.start, e.stop) for e in selected]
 
 
@@ -162,8 +163,7 @@ def decided_once(decide: Decide) -> Decide:
     return decide_new
 
 
-def _sides(store: ObjectStore, task: Task) -> list[list[kernels.RangeFile]]:
-    whole = task.whole
+def _sides(store: ObjectStore, whole: OpenPiece) -> list[list[kernels.RangeFile]]:
     return [_files(store, side, whole.interval) for side in whole.sides]
 
 
