@@ -32,6 +32,7 @@ from sparklake.frames.tables.spark_sources import check_delta, load_delta
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.addresses import new_data_key
+from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
@@ -153,8 +154,7 @@ class DeltaRows:
         base = self._put_table(place, signature.timestamp)
         location = spark_uri(f"{self.context.info.storage_namespace}/{place}")
         with _refusing_errors():
-            table = f"delta.`{location.replace('`', '``')}`"
-            merge_into(table, merged.merge.changes(), merged.key)
+            merge_into(f"delta.{quoted(location)}", merged.merge.changes(), merged.key)
         with scratch_folder() as scratch:
             entries = new_log(self.context, place, base, scratch).entries
         if len(entries) != 1:

@@ -18,6 +18,7 @@ from sparklake.graveler.algebra.staged import apply
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import gather
+from sparklake.graveler.buffers import mask_of
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import (
     Interval,
@@ -130,11 +131,10 @@ class _Level:
         is_folder = slashes >= 0
         lengths = np.where(is_folder, slashes + 1, keys.lengths - depth)
         names = gather(keys.data, keys.starts + depth, lengths)
-        is_new = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+        is_new = mask_of(pc.not_equal(names[1:], names[:-1]))
         is_shown = np.concatenate(([True], is_new))
         if self.pattern:
-            is_match = pc.match_substring_regex(names, self.pattern)
-            is_shown &= is_folder | is_match.to_numpy(zero_copy_only=False)
+            is_shown &= is_folder | mask_of(pc.match_substring_regex(names, self.pattern))
         first = np.flatnonzero(is_shown)
         objects = object_rows(
             object_batch(block.take(first[~is_folder[first]]), self.storage_namespace)
