@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.report import RESULTS, output_file
+
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
     "--help",
@@ -52,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", default="24a4a97", help="the commit to compare with")
     parser.add_argument("--reps", type=int, default=15)
-    parser.add_argument("--table", type=Path, default=ROOT / "benchmarks/results/start.md")
+    parser.add_argument("--table", type=output_file, default=str(RESULTS / "start.md"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sparklake-start-") as folder:
         table = compare(Path(folder), options.before, options.reps)
