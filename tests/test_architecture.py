@@ -120,6 +120,7 @@ def defines(code: str, name: str) -> bool:
 STORES = ROOT / "sparklake" / "stores" / "objects"
 STORE_CLASSES = {"LocalStore", "S3Store", "RemoteStore", "AzureContainer", "GoogleBucket"}
 STORE_CLASSES |= {"LocalDestination", "S3Destination", "RemoteDestination"}
+STORE_CLASSES |= {"LocalFiles", "ListsColumns", "TemporaryFiles"}
 SCHEMES = "file|local|s3[an]?|gs|abfss?|wasbs?|az"
 BARE_SCHEME = re.compile(rf"[\^(]*(?:(?:{SCHEMES}):/{{0,3}}|(?:s3[an]|abfss?|wasbs?))")
 # What lakeFS reads, and how Hadoop spells paths in the files of Delta and Iceberg, are formats.

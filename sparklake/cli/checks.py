@@ -28,7 +28,9 @@ def check(
     refs: Annotated[bool, flag("Check refs and commits only.")] = False,
     trees: Annotated[bool, flag("Also verify ranges and metaranges.")] = False,
     objects: Annotated[bool, flag("Also compare objects and sizes (the default).")] = False,
-    content: Annotated[bool, flag("Also verify change summaries, and read objects to verify checksums.")] = False,
+    content: Annotated[
+        bool, flag("Also verify change summaries, and read objects to verify checksums.")
+    ] = False,
     sample: Annotated[float, option("Read only this share of the objects, such as 0.01.")] = 1.0,
     resume: Annotated[str | None, option("Resume an unfinished check.", metavar="CHECK")] = None,
     to: Annotated[

@@ -5,7 +5,7 @@ Files of a local store are read and written by the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -41,7 +41,7 @@ from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, make_table
 from sparklake.rows.objects import batch_of_columns
 from sparklake.rows.results import PieceResult
 from sparklake.stores.objects.local.files import start_writeback
-from sparklake.stores.objects.temporary import LocalFiles
+from sparklake.stores.objects.temporary import local_paths, new_temporary
 from sparklake.udfs.observed_changes import ObservedChanges
 from sparklake.udfs.range_sink import RangeSink
 
@@ -175,9 +175,9 @@ def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels
     keys = [tree_file_key(each.id) for each in ranges]
     digests = [None if store.traits.verifies else bytes.fromhex(each.id) for each in ranges]
     ends = [(each.min_key, each.max_key) for each in ranges]
-    if isinstance(store, LocalFiles):
-        return list(zip(store.paths(keys), digests, ends, strict=True))
-    contents = (content[:] for content in store.get_many(keys))
+    contents: Iterable[bytes | str] | None = local_paths(store, keys)
+    if contents is None:
+        contents = (content[:] for content in store.get_many(keys))
     return list(zip(contents, digests, ends, strict=True))
 
 
@@ -238,12 +238,10 @@ class _NewFiles:
 @contextmanager
 def _new_files(sink: RangeSink, task: Task, path_filter: PathFilter) -> Iterator[_NewFiles]:
     """Yield where new ranges are written. An error removes their files."""
-    stem = ""
-    if isinstance(sink.store, LocalFiles):
-        try:
-            stem = sink.store.new_temporary()
-        except SparklakeError:
-            raise kernels.Declined from None
+    try:
+        stem = new_temporary(sink.store) or ""
+    except SparklakeError:
+        raise kernels.Declined from None
     files = _NewFiles(sink, task, path_filter, stem)
     try:
         yield files

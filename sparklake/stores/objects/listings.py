@@ -33,6 +33,11 @@ class ListsColumns(Protocol):
         """Yield files in columns. `exact` keeps names that are not UTF-8."""
 
 
+def column_lister(store: ObjectStore) -> ListsColumns | None:
+    """Return the store if it lists in columns."""
+    return store if isinstance(store, ListsColumns) else None
+
+
 @dataclass(frozen=True, slots=True)
 class ListingPart:
     """Everything below a prefix, or only the objects of its level."""

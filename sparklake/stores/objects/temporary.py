@@ -36,6 +36,14 @@ class LocalFiles(Protocol):
         """Return a path prefix for new temporary files. Their folder exists."""
 
 
+def local_paths(store: ObjectStore, keys: Sequence[str]) -> list[str] | None:
+    return store.paths(keys) if isinstance(store, LocalFiles) else None
+
+
+def new_temporary(store: ObjectStore) -> str | None:
+    return store.new_temporary() if isinstance(store, LocalFiles) else None
+
+
 def temporary_files(store: ObjectStore) -> Iterator[StoredObject]:
     """Yield temporary files or incomplete uploads, by keys of no object, with start times."""
     return store.temporary_files() if isinstance(store, TemporaryFiles) else iter(())

@@ -16,7 +16,7 @@ from sparklake.graveler.chunks import sliced
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.stores.objects.listings import ListingPart, ListsColumns, list_chunks
+from sparklake.stores.objects.listings import ListingPart, column_lister, list_chunks
 from sparklake.stores.objects.local.columns import FileColumns, file_columns
 from sparklake.udfs.checks.exchange import CheckPlace, Step, rows_key, write_buckets
 from sparklake.udfs.checks.named import address_hashes, bucket_numbers
@@ -72,8 +72,9 @@ LIST_PURGED = Step("purged", list_purged, tuple[str, ...], ListedResult)
 
 
 def _columns(store: ObjectStore, part: ListingPart) -> Iterator[FileColumns]:
-    if isinstance(store, ListsColumns):
-        yield from store.scan_columns(part.prefix, level=part.level)
+    lister = column_lister(store)
+    if lister is not None:
+        yield from lister.scan_columns(part.prefix, level=part.level)
         return
     for chunk in list_chunks(store, part, _BATCH_ROWS):
         yield file_columns([(each.key, each.size, each.mtime) for each in chunk])

@@ -14,7 +14,7 @@ from sparklake.graveler.times import MICROSECOND, checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.listings import ListingPart, ListsColumns, list_chunks
+from sparklake.stores.objects.listings import ListingPart, column_lister, list_chunks
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.udfs.tasks import Batches, BatchStream, decode_tasks
 
@@ -26,9 +26,10 @@ def read_listing(source: str, batches: Batches) -> BatchStream:
     """Yield IMPORT_SCHEMA for the objects in ListingParts of a source."""
     store = open_store(source)
     parts = chain.from_iterable(decode_tasks(batches, list[ListingPart]))
-    if isinstance(store, ListsColumns):
+    lister = column_lister(store)
+    if lister is not None:
         for each in parts:
-            for files in store.scan_columns(each.prefix, level=each.level, exact=True):
+            for files in lister.scan_columns(each.prefix, level=each.level, exact=True):
                 if len(files.keys):
                     yield _file_rows(store, files)
         return
