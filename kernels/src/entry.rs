@@ -89,12 +89,3 @@ pub fn shapes(entries: &Items) -> Outcome<(Vec<i64>, Vec<i64>)> {
     }
     Ok((heads, lengths))
 }
-
-/// Returns the keys of entries.
-pub fn keys(entries: &Items) -> Outcome<NewItems> {
-    let mut out = NewItems::with_capacity(entries.len(), entries.total() / 8);
-    for entry in entries.iter() {
-        out.push(Entry::parse(entry)?.key)?;
-    }
-    Ok(out)
-}

@@ -26,7 +26,7 @@ use crate::{files, folder};
 
 /// The number of this interface. It rises when a function changes its arguments or its result:
 /// a checkout that moved on does not use the kernels that it built before.
-const INTERFACE: u32 = 9;
+const INTERFACE: u32 = 10;
 
 pyo3::create_exception!(_kernels, Declined, PyException);
 
@@ -80,18 +80,6 @@ fn gather<'py>(
 }
 
 #[pyfunction]
-fn take<'py>(
-    py: Python<'py>,
-    data: Buffer,
-    bounds: Bounds,
-    rows: Numbers,
-) -> PyResult<Column<'py>> {
-    let (data, bounds, rows) = (flat(&data)?, flat(&bounds)?, flat(&rows)?);
-    let items = run(py, || walks::take(&Items::new(data, bounds)?, rows))?;
-    Ok(column(py, items))
-}
-
-#[pyfunction]
 fn encode_records<'py>(
     py: Python<'py>,
     keys: Buffer,
@@ -116,13 +104,6 @@ fn shapes<'py>(
     let (data, bounds) = (flat(&data)?, flat(&bounds)?);
     let (heads, lengths) = run(py, || entry::shapes(&Items::new(data, bounds)?))?;
     Ok((heads.into_pyarray(py), lengths.into_pyarray(py)))
-}
-
-#[pyfunction]
-fn keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Column<'py>> {
-    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
-    let items = run(py, || entry::keys(&Items::new(data, bounds)?))?;
-    Ok(column(py, items))
 }
 
 #[pyfunction]
@@ -477,29 +458,17 @@ fn md5_files<'py>(
     Ok(column(py, items))
 }
 
+/// `form` is that of texts::plain.
 #[pyfunction]
-fn plain_keys<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
-    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
-    let plain = run(py, || texts::plain_keys(&Items::new(data, bounds)?))?;
-    Ok(plain.into_pyarray(py))
-}
-
-#[pyfunction]
-fn plain_addresses<'py>(
+fn plain_texts<'py>(
     py: Python<'py>,
     data: Buffer,
     bounds: Bounds,
+    form: &str,
     namespace: &[u8],
 ) -> PyResult<Array<'py, bool>> {
     let (data, bounds) = (flat(&data)?, flat(&bounds)?);
-    let plain = run(py, || texts::plain_addresses(&Items::new(data, bounds)?, namespace))?;
-    Ok(plain.into_pyarray(py))
-}
-
-#[pyfunction]
-fn plain_uris<'py>(py: Python<'py>, data: Buffer, bounds: Bounds) -> PyResult<Array<'py, bool>> {
-    let (data, bounds) = (flat(&data)?, flat(&bounds)?);
-    let plain = run(py, || texts::plain_uris(&Items::new(data, bounds)?))?;
+    let plain = run(py, || texts::plain(&Items::new(data, bounds)?, form, namespace))?;
     Ok(plain.into_pyarray(py))
 }
 
@@ -673,10 +642,8 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Declined", module.py().get_type::<Declined>())?;
     module.add_function(wrap_pyfunction!(sha256_each, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)?;
-    module.add_function(wrap_pyfunction!(take, module)?)?;
     module.add_function(wrap_pyfunction!(encode_records, module)?)?;
     module.add_function(wrap_pyfunction!(shapes, module)?)?;
-    module.add_function(wrap_pyfunction!(keys, module)?)?;
     module.add_function(wrap_pyfunction!(search, module)?)?;
     module.add_function(wrap_pyfunction!(paired, module)?)?;
     module.add_function(wrap_pyfunction!(unequal, module)?)?;
@@ -698,8 +665,6 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(diff_task, module)?)?;
     module.add_class::<Folder>()?;
     module.add_function(wrap_pyfunction!(md5_files, module)?)?;
-    module.add_function(wrap_pyfunction!(plain_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(plain_addresses, module)?)?;
-    module.add_function(wrap_pyfunction!(plain_uris, module)?)?;
+    module.add_function(wrap_pyfunction!(plain_texts, module)?)?;
     Ok(())
 }

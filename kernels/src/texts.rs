@@ -19,22 +19,18 @@ pub fn require_text(items: &Items) -> Outcome<()> {
     require(items.ends().all(|end| text.is_char_boundary(end)))
 }
 
-/// Returns which texts are keys without NUL, a leading '/', or parts that start with '.'.
-pub fn plain_keys(items: &Items) -> Outcome<Vec<bool>> {
+/// Returns which texts are of a plain form:
+/// - `key`: a key without NUL, a leading '/', or parts that start with '.'
+/// - `address`: such a key, or a URI with a key that starts well and not with a namespace
+/// - `uri`: a URI of which no part is empty, starts with '.' or has a NUL
+pub fn plain(items: &Items, form: &str, namespace: &[u8]) -> Outcome<Vec<bool>> {
     require_text(items)?;
-    Ok(items.iter().map(is_plain_key).collect())
-}
-
-/// Returns which texts are plain keys, or plain URIs that do not start with a namespace.
-pub fn plain_addresses(items: &Items, namespace: &[u8]) -> Outcome<Vec<bool>> {
-    require_text(items)?;
-    Ok(items.iter().map(|text| is_plain_address(text, namespace)).collect())
-}
-
-/// Returns which texts are URIs of which no part is empty, starts with '.' or has a NUL.
-pub fn plain_uris(items: &Items) -> Outcome<Vec<bool>> {
-    require_text(items)?;
-    Ok(items.iter().map(is_plain_uri).collect())
+    match form {
+        "key" => Ok(items.iter().map(is_plain_key).collect()),
+        "address" => Ok(items.iter().map(|text| is_plain_address(text, namespace)).collect()),
+        "uri" => Ok(items.iter().map(is_plain_uri).collect()),
+        _ => Err(Declined),
+    }
 }
 
 fn begins_well(text: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! Walks over the ids and keys of sides.
 
-use crate::bytes::{Declined, ID_BYTES, Items, Keys, NewItems, Outcome, position, require};
+use crate::bytes::{ID_BYTES, Keys, NewItems, Outcome, position, require};
 use crate::hashing::Id;
 
 /// The position of a record that a side does not have.
@@ -184,22 +184,6 @@ pub fn gather(slices: &Keys) -> Outcome<NewItems> {
     let mut out = NewItems::with_capacity(slices.len(), position(total)?.min(i32::MAX as usize));
     for row in 0..slices.len() {
         out.push(slices.get(row))?;
-    }
-    Ok(out)
-}
-
-/// Returns the items at some rows.
-pub fn take(items: &Items, rows: &[i64]) -> Outcome<NewItems> {
-    let mut bytes = 0usize;
-    for row in rows {
-        let row = position(*row)?;
-        require(row < items.len())?;
-        bytes = bytes.checked_add(items.get(row).len()).ok_or(Declined)?;
-    }
-    require(bytes <= i32::MAX as usize)?;
-    let mut out = NewItems::with_capacity(rows.len(), bytes);
-    for row in rows {
-        out.push(items.get(*row as usize))?;
     }
     Ok(out)
 }

@@ -147,7 +147,7 @@ fn read_all(file: &[u8]) -> Outcome<()> {
     if let Ok(opened) = &opened {
         assert!(opened.data.len() <= SNAPPY_RATIO * file.len());
         let items = opened.items()?;
-        let _ = (fields::decode(&items), entry::shapes(&items), entry::keys(&items));
+        let _ = (fields::decode(&items), entry::shapes(&items));
     }
     let source = Source {
         content: file,
@@ -287,14 +287,11 @@ fn hostile_entries(table: &Table, chance: &mut Chance) -> Outcome<()> {
         bounds[at] = chance.odd_number() as i32;
     }
     let items = Items::new(&data, &bounds)?;
-    let _ = (fields::decode(&items), entry::shapes(&items), entry::keys(&items));
+    let _ = (fields::decode(&items), entry::shapes(&items));
     let _ = listing::of_entries(&items, b"s3://bucket/");
     let _ = named::named(&items, b"s3://bucket/");
     let _ = verify::verify(&items, &table.ids[..=last], b"");
-    let _ = (texts::plain_keys(&items), texts::plain_addresses(&items, b"k/"));
-    let _ = texts::plain_uris(&items);
-    let rows: Vec<i64> = (0..3).map(|_| chance.odd_number()).collect();
-    let _ = walks::take(&items, &rows);
+    let _ = ["key", "address", "uri"].map(|form| texts::plain(&items, form, b"k/"));
     let units = [Unit::Encoded(items)];
     Writer::new(&table.ids[..=last], &[], &units, false, Vec::new())?.run(&[])?;
     Ok(())

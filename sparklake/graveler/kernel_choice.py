@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 SETTING = "SPARKLAKE_KERNELS"
-INTERFACE = 9
+INTERFACE = 10
 """The required interface of the kernels. A checkout may have older ones, built before an update."""
 
 MISSING = "installed from the wheel without kernels, or cargo was missing or failed"

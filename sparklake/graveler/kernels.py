@@ -88,10 +88,6 @@ def gather(data: Bytes, starts: Positions, lengths: Positions) -> pa.BinaryArray
     return binary_array(*_library.gather(data, _numbers(starts), _numbers(lengths)))
 
 
-def take(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
-    return binary_array(*_library.take(*_column(items), _numbers(rows)))
-
-
 def search(keys: Keys, targets: Keys) -> tuple[Positions, Mask]:
     places: tuple[Positions, Mask] = _library.search(_key_columns(keys), _key_columns(targets))
     return places
@@ -130,10 +126,6 @@ def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> tuple[pa.Bin
 def entry_lengths(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
     lengths: tuple[Positions, Positions] = _library.shapes(*_column(entries))
     return lengths
-
-
-def entry_keys(records: EncodedRecords) -> pa.BinaryArray:
-    return binary_array(*_library.keys(*_column(records.entries)))
 
 
 def unpack(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids) -> pa.BinaryArray:
@@ -332,17 +324,19 @@ _MAX_HASHED_BYTES = 1024 * 1024  # A kernel cannot be interrupted.
 
 
 def plain_keys(texts: pa.StringArray) -> Mask:
-    plain: Mask = _library.plain_keys(*_column(texts))
-    return plain
+    return _plain(texts, "key")
 
 
 def plain_addresses(addresses: pa.StringArray, storage_namespace: str) -> Mask:
-    plain: Mask = _library.plain_addresses(*_column(addresses), storage_namespace.encode())
-    return plain
+    return _plain(addresses, "address", storage_namespace)
 
 
 def plain_uris(addresses: pa.StringArray) -> Mask:
-    plain: Mask = _library.plain_uris(*_column(addresses))
+    return _plain(addresses, "uri")
+
+
+def _plain(texts: pa.StringArray, form: str, storage_namespace: str = "") -> Mask:
+    plain: Mask = _library.plain_texts(*_column(texts), form, storage_namespace.encode())
     return plain
 
 

@@ -41,11 +41,6 @@ def joined(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
     return pc.binary_join_element_wise(*parts, b"")
 
 
-@kernels.defines(kernels.take)
-def taken(items: pa.BinaryArray, rows: Positions) -> pa.BinaryArray:
-    return items.take(pa.array(rows))
-
-
 @kernels.defines(kernels.paired)
 def paired(left: Keys, right: Keys) -> tuple[Positions, Positions]:
     """Return the rows of two sides in key order, -1 where a side lacks the key."""

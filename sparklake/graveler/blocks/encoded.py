@@ -20,7 +20,6 @@ from sparklake.graveler.blocks.columns import (
     items_at,
     joined,
     search,
-    taken,
     varint_array,
     varints_at,
 )
@@ -110,7 +109,7 @@ class EncodedRecords:
         return self.record(len(self) - 1)[0]
 
     def key_array(self) -> pa.BinaryArray:
-        return _keys_of(self)
+        return self.keys.array()
 
     @property
     def is_ascending(self) -> bool:
@@ -127,7 +126,7 @@ class EncodedRecords:
 
     def take(self, rows: Positions) -> EncodedRecords:
         shape = self._shape and self._shape.at(rows)
-        return EncodedRecords(taken(self.entries, rows), shape)
+        return EncodedRecords(self.entries.take(pa.array(rows)), shape)
 
     def stored_array(self) -> pa.BinaryArray:
         starts = self.value_starts
@@ -295,11 +294,6 @@ def _lengths_of(entries: pa.BinaryArray) -> tuple[Positions, Positions]:
     ):
         raise _other_form()
     return after - starts, key_lengths
-
-
-@kernels.defines(kernels.entry_keys)
-def _keys_of(records: EncodedRecords) -> pa.BinaryArray:
-    return records.keys.array()
 
 
 def _other_form() -> CorruptFileError:
