@@ -38,6 +38,8 @@ class Cluster:
     """A running cluster. Applications are submitted one after the other."""
 
     master: str
+    package: Path
+    """A copy of the package, for workers that have it installed."""
     archive: Path
     executor_options: str = ""
 
@@ -89,13 +91,10 @@ def running_cluster(folder: Path, memory: str = "1g", java_options: str = "") ->
             options = ("--work-dir", str(place / "work"), master)
             log = stack.enter_context(daemon(place, "worker.Worker", host, *options))
             _logged(log, "Successfully registered with master")
-        yield Cluster(master, _archive(folder), java_options)
-
-
-def _archive(folder: Path) -> Path:
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, folder / "in" / "sparklake", ignore=ignored)
-    return Path(shutil.make_archive(str(folder / "sparklake"), "zip", folder / "in"))
+        package = folder / "in" / "sparklake"
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        archive = shutil.make_archive(str(folder / "sparklake"), "zip", package.parent)
+        yield Cluster(master, package, Path(archive), java_options)
 
 
 @contextmanager

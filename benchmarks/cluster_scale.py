@@ -1,8 +1,9 @@
 """The growth of cost on a cluster: python -m benchmarks.cluster_scale --ns 1000000 50000000.
 
 A standalone cluster of two workers with one core each imports N rows, commits, diffs and merges.
-Rows and changes are made by Spark, so that the driver holds none. The slope is that of log(wall
-time) over log(N), by least squares: 0 is a constant cost, 1 a linear one.
+Workers have the package as an image would, with its kernels. Rows and changes are made by Spark, so
+that the driver holds none. The slope is that of log(wall time) over log(N), by least squares: 0 is
+a constant cost, 1 a linear one.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class _Run:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": (self._folder / "warehouse").as_uri(),
             "spark.driver.extraJavaOptions": LOGGING_OPTION,
-            "spark.submit.pyFiles": str(self._cluster.archive),
+            "spark.executorEnv.PYTHONPATH": str(self._cluster.package.parent),
         }
         builder = SparkSession.builder.master(self._cluster.master).appName("cluster-scale")
         for name, value in settings.items():
