@@ -22,6 +22,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefNotFoundError,
 )
+from sparklake.verbs.tables import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +60,22 @@ def frame(spark: SparkSession) -> DataFrame:
 # --- writing --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("mode", "listings"), [("append", 1), ("overwrite", 2)])
+def test_a_write_lists_the_table_once_and_again_where_it_removes_files(
+    main: Branch, frame: DataFrame, monkeypatch: pytest.MonkeyPatch, mode: str, listings: int
+) -> None:
+    main.write(frame.coalesce(1), TABLE)
+    paths, open_table = list[str](), write.open_table
+
+    def counted(context: Any, ref: str, path: str) -> Any:
+        paths.append(path)
+        return open_table(context, ref, path)
+
+    monkeypatch.setattr(write, "open_table", counted)
+    main.write(frame.coalesce(1), TABLE, mode=mode)
+    assert paths == [TABLE] * listings
+
+
 @pytest.mark.parametrize(
     ("table_format", "options"),
     [
@@ -72,8 +89,8 @@ def test_a_table_is_read_as_it_was_written(
     repo: Repository, main: Branch, frame: DataFrame, table_format: str, options: dict[str, Any]
 ) -> None:
     write_options = {name: value for name, value in options.items() if name == "header"}
-    write = main.write(frame.coalesce(1), TABLE, format=table_format, **write_options)
-    assert (write.path, write.files > 0, write.size > 0) == (TABLE, True, True)
+    written = main.write(frame.coalesce(1), TABLE, format=table_format, **write_options)
+    assert (written.path, written.files > 0, written.size > 0) == (TABLE, True, True)
     back = repo.read("main", TABLE, format=table_format, **options)
     same_rows(back.select("id", "name").withColumn("id", back.id.cast("int")), frame)
 
