@@ -13,7 +13,7 @@ from tests.support.spark import check_on_connect
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(5400)
 @pytest.mark.parametrize(
     "chosen", ["connect", pytest.param("not connect", marks=pytest.mark.exhaustive)]
 )
