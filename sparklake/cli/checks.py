@@ -29,7 +29,7 @@ def check(
     trees: Annotated[bool, flag("Also verify ranges and metaranges.")] = False,
     objects: Annotated[bool, flag("Also compare objects and sizes (the default).")] = False,
     content: Annotated[
-        bool, flag("Also verify change summaries, and read objects to verify checksums.")
+        bool, flag("Also verify checksums of objects, and change summaries.")
     ] = False,
     sample: Annotated[float, option("Read only this share of the objects, such as 0.01.")] = 1.0,
     resume: Annotated[str | None, option("Resume an unfinished check.", metavar="CHECK")] = None,
