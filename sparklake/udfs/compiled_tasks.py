@@ -183,12 +183,12 @@ def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels
 
 @dataclass(frozen=True, slots=True)
 class _NewFiles:
-    """The new ranges of a task. `stem` starts their paths; "" keeps them in memory."""
+    """The new ranges of a task. `stem` starts their paths; None keeps them in memory."""
 
     sink: RangeSink
     task: Task
     path_filter: PathFilter
-    stem: str
+    stem: str | None
 
     @property
     def settings(self) -> tuple[Any, ...]:
@@ -196,7 +196,7 @@ class _NewFiles:
         properties = list(FIXED_PROPERTIES.items())
         return (
             _scope(self.task, self.path_filter),
-            (self.sink.range_records, self.sink.compress, properties, self.stem or None),
+            (self.sink.range_records, self.sink.compress, properties, self.stem),
             MOST_KEYS,
         )
 
@@ -239,7 +239,7 @@ class _NewFiles:
 def _new_files(sink: RangeSink, task: Task, path_filter: PathFilter) -> Iterator[_NewFiles]:
     """Yield where new ranges are written. An error removes their files."""
     try:
-        stem = new_temporary(sink.store) or ""
+        stem = new_temporary(sink.store)
     except SparklakeError:
         raise kernels.Declined from None
     files = _NewFiles(sink, task, path_filter, stem)
