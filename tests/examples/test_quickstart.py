@@ -139,7 +139,6 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.spark
-@pytest.mark.timeout(900)  # on a machine that may be busy
 @pytest.mark.parametrize("kind", ["s3", "azure", "google"])
 def test_the_story_in_a_bucket(
     kind: str, request: pytest.FixtureRequest, home: Path, tmp_path: Path
