@@ -106,7 +106,7 @@ class SparkRunner:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
         with job_description(self._spark, self._title), errors_of_tasks():
-            for row in batches.toLocalIterator(prefetchPartitions=True):
+            for row in self._fetched(batches):
                 yield from unpack(bytes(row.batch))
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
@@ -158,14 +158,29 @@ class SparkRunner:
             for rows in self._finished(jobs):
                 yield from (batch for row in rows for batch in unpack(bytes(row.batch)))
 
+    def _fetched(self, rows: DataFrame) -> Iterator[Row]:
+        """Yield rows while their job runs, fetched by its own thread like those of `_finished`."""
+        pool, tag = Threads(1, "sparklake-rows"), _new_tag()
+
+        def result(call: Callable[[], T]) -> T:
+            run = pool.submit(call)
+            with self._interrupted([run], tag):
+                return run.result()
+
+        with pool:
+            iterator = result(inheriting(self._spark, partial(rows.toLocalIterator, True), tag))
+            while row := result(partial(next, iterator, None)):
+                yield row
+
     def _finished(self, jobs: Sequence[Callable[[], list[Row]]]) -> Iterator[list[Row]]:
         """Yield the results of jobs as they finish.
 
-        Even a single job has its own thread, because a thread in the JVM gets no interrupts.
+        Even a single job has its own thread: a thread in the JVM gets no interrupts, and one that
+        an interrupt ends in gRPC may keep a lock of the channel.
         """
         if not jobs:
             return
-        pool, tag = Threads(len(jobs), "sparklake-job"), f"sparklake-{uuid.uuid4().hex}"
+        pool, tag = Threads(len(jobs), "sparklake-job"), _new_tag()
         runs = [pool.submit(inheriting(self._spark, job, tag)) for job in jobs]
         pool.shutdown(wait=False)
         with self._interrupted(runs, tag):
@@ -184,6 +199,10 @@ class SparkRunner:
                 cancel(self._spark, tag)
                 patience = _INTERRUPT_SECONDS
             raise
+
+
+def _new_tag() -> str:
+    return f"sparklake-{uuid.uuid4().hex}"
 
 
 def _order(source: Sortable) -> list[str]:
