@@ -62,6 +62,9 @@ crate := kernels/Cargo.toml kernels/Cargo.lock $(wildcard kernels/src/*.rs)
 cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
 kernels_fit = { [ -e $(kernels) ] && [ -z "$$(find $(crate) -newer $(kernels))" ]; }
 build_kernels = export SPARKLAKE_KERNELS=; $(install) --force-reinstall --no-deps -e .
+# As the package's build does, which then has nothing left to compile.
+build_crate = PYO3_NO_PYTHON=1 $(cargo) rustc --quiet --release --locked --lib --crate-type cdylib \
+	--features pyo3/extension-module --manifest-path kernels/Cargo.toml
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -246,8 +249,8 @@ $(VENV)/.installed-wheelhouse: pyproject.toml $(CONSTRAINTS) | $(VENV)/.installe
 # built no kernels: without them everything runs in Python, and in CI that is a failure.
 $(kernels): $(crate) | $(VENV)/.installed
 	@[ -z "$(cargo)" ] || $(kernels_fit) || { rm -f $@; $(build_kernels); }
-	@[ -z "$(cargo)" ] || [ -e $@ ] || { $(cargo) rustc --quiet --release --locked --lib \
-		--manifest-path kernels/Cargo.toml 2>&1 | sed 's/^/cargo: /' | grep -m 1 error >&2; [ -z "$$CI" ]; }
+	@[ -z "$(cargo)" ] || [ -e $@ ] || { $(build_crate) 2>&1 \
+		| sed 's/^/cargo: /' | grep -m 1 error >&2; [ -z "$$CI" ]; }
 
 kernels: $(VENV)/.installed
 	@rm -f $(kernels)
@@ -271,7 +274,10 @@ $(VENV)/.installed-release: $(VENV)/.installed
 	@touch $@
 
 # Uses the first Python from 3.10 to NEWEST_PYTHON that can create a virtual environment with pip.
+# Meanwhile the crate is compiled, which takes longest.
 $(BIN)/python:
+	@[ "$(VENV)" != .venv ] || [ -z "$(cargo)" ] || [ "$$SPARKLAKE_KERNELS" = off ] \
+		|| { $(build_crate) >/dev/null 2>&1 & }
 	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python); do \
 		"$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(NEWEST_PYTHON)))' \
 			2>/dev/null || continue; \
