@@ -50,7 +50,6 @@ def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.timeout(600)
 def test_a_cluster_makes_of_the_verbs_what_this_process_makes(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -166,7 +166,6 @@ def numbered(repo: Repository) -> dict[int, int]:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(900)  # on a machine that may be busy
 def test_mapped_columns_row_ids_timestamps_and_a_new_column(
     repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
 ) -> None:

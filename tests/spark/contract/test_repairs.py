@@ -14,7 +14,6 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.system
-@pytest.mark.timeout(900)  # several checks as Spark jobs, on a machine that may be busy
 def test_tasks_find_what_replaces_a_loss(repo: Repository) -> None:
     main = repo.branch("main")
     main.put_many({f"k/{number:03}": b"%d" % (number % 20) for number in range(60)})

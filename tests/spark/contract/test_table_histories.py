@@ -18,14 +18,12 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.system
-@pytest.mark.timeout(900)  # on a machine that may be busy
 def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
     figures, _ = merges.campaign(Options(1, SEED, verbs=("all",)), spark, tmp_path, 1)
     check(figures, 1)
 
 
 @pytest.mark.system
-@pytest.mark.timeout(900)  # on a machine that may be busy
 def test_random_merges_of_rows(spark: SparkSession, tmp_path: Path) -> None:
     options = Options(2, SEED, verbs=("vectors",))
     check(row_merges.campaign(options, spark, tmp_path), 2)

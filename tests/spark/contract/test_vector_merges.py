@@ -79,7 +79,6 @@ MERGE = (
 
 
 @pytest.mark.system
-@pytest.mark.timeout(900)
 def test_disjoint_rows_of_one_file_unite(lake: Lake) -> None:
     lake.create(20)
     dev = lake.repo.create_branch("dev", "main")

@@ -174,7 +174,6 @@ def run_schedule(seed: int, folder: Path) -> Counter[str]:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_what_owners_drop_is_named_by_no_version(share: int, tmp_path: Path) -> None:
     seen = Counter[str]()

@@ -12,7 +12,6 @@ SHARES = 8
 
 
 @pytest.mark.system
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_schedule_loses_what_is_named(share: int) -> None:
     happened = run_schedules(range(share, SCHEDULES, SHARES))
