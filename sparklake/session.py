@@ -141,6 +141,8 @@ def _local_settings() -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         # The number of partitions in which Delta sorts a log. The default is 50.
         "spark.databricks.delta.snapshotPartitions": cores,
+        # Each table version read has its own log, and Delta keeps 3 MB or more of each for an hour.
+        "spark.databricks.delta.delta.log.cacheSize": "100",
         # Delta's plans have more fields than the default, 25, and Spark warns of it.
         "spark.sql.debug.maxToStringFields": "100",
         "spark.driver.extraJavaOptions": LOGGING_OPTION,

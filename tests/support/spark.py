@@ -114,6 +114,8 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.databricks.delta.testOnly.dvFileNamePrefix": "",
         # Of a small log, fifty tasks would each sort a row or none.
         "spark.databricks.delta.snapshotPartitions": "1",
+        # Delta would keep 3 MB of each table for an hour, until the JVM only collects garbage.
+        "spark.databricks.delta.delta.log.cacheSize": "10",
         # Of a few rows, compiling a query takes longer than running it. Submitted jobs do compile.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",

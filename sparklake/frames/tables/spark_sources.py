@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,17 @@ def check_delta(spark: SparkSession) -> None:
         f"session cannot be changed: {install}start one with all of this, or use a session that "
         "sparklake starts"
     )
+
+
+def forget_delta(spark: SparkSession, uri: str) -> None:
+    """Drop a table from Delta's cache, which keeps 3 MB or more per table for an hour.
+
+    Never raises. On Spark Connect the cache is out of reach.
+    """
+    with suppress(Exception):
+        jvm: Any = spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(spark._jsparkSession, path)
 
 
 def check_iceberg(spark: SparkSession, catalog: str) -> None:

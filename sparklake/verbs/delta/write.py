@@ -85,16 +85,21 @@ def _copied(
     context: Context, request: WriteRequest, table: TableVersion, *, history: bool = False
 ) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.spark_sources import check_delta
+    from sparklake.frames.tables.spark_sources import check_delta, forget_delta
 
+    spark = context.runners.session()
     check_namespace(context.store)
-    check_delta(context.runners.session())
+    check_delta(spark)
     check_native(context)
     with begun(context, request.branch) as write:
         # An append seldom refers to existing files.
         names_files = request.mode is not WriteMode.APPEND
         base = copy_log(context, table, write, names_files=names_files, history=history)
-        yield _Copy(context, request, write, base.is_new, base)
+        copy = _Copy(context, request, write, base.is_new, base)
+        try:
+            yield copy
+        finally:
+            forget_delta(spark, copy.location)
 
 
 # --- landing --------------------------------------------------------------------------------------
