@@ -180,8 +180,8 @@ class _RefetchedContent:
         return self.size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        (content,) = self.store.get_many([self.key])
-        return content[part]
+        start, stop, _ = part.indices(self.size)
+        return self.store.get_part(self.key, start, stop).body
 
 
 def read_range_file(content: Content, range_id: str) -> Block:

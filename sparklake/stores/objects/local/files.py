@@ -68,6 +68,11 @@ def _place(error: OSError, path: Path | str) -> str:
 
 def open_file(path: Path | str) -> int:
     """Open a regular file for reading. Never blocks on a FIFO."""
+    return _sized_file(path)[0]
+
+
+def _sized_file(path: Path | str) -> tuple[int, int]:
+    """Open a regular file as `open_file` does, and return its size, too."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK)
@@ -77,9 +82,10 @@ def open_file(path: Path | str) -> int:
         if error.errno in _NO_READER:
             raise _not_a_file(path) from error
         raise
-    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    status = os.fstat(descriptor)
+    kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFREG:
-        return descriptor
+        return descriptor, status.st_size
     os.close(descriptor)
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -136,8 +142,7 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
-        self._descriptor = open_file(path)
-        self._size = os.fstat(self._descriptor).st_size
+        self._descriptor, self._size = _sized_file(path)
         self._whole: bytes | None = None
         if self._size <= _SMALL_BYTES:
             self._whole = _read_part(self._descriptor, 0, self._size)
@@ -165,10 +170,10 @@ class LocalFile:
             self._descriptor = -1
 
 
-def read_part(path: Path, start: int, stop: int) -> ContentPart:
-    descriptor = open_file(path)
+def read_part(path: Path | str, start: int, stop: int) -> ContentPart:
+    descriptor, size = _sized_file(path)
     try:
-        return ContentPart(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
+        return ContentPart(_read_part(descriptor, start, stop), size)
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
@@ -22,6 +22,8 @@ from sparklake.stores.objects.temporary import ABANDONED_SECONDS
 
 if TYPE_CHECKING:
     from sparklake.stores.objects.local.columns import FileColumns
+
+T = TypeVar("T")
 
 TRAITS = StoreTraits(is_local=True, compresses=False)
 
@@ -44,26 +46,24 @@ class LocalStore:
             return file.read()
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
-        path = self._path(key)
-        with self._reading(path):
-            return local_files.read_part(path, start, stop)
+        return self._opened(key, partial(local_files.read_part, start=start, stop=stop))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[local_files.LocalFile]:
         """Yield the contents of objects lazily: only requested parts are read."""
         for key in keys:
-            yield self._open(key)
+            yield self._opened(key, local_files.LocalFile)
 
     def paths(self, keys: Sequence[str]) -> list[str]:
         for key in keys:
             self._check(key)
         return [f"{self.root}/{key}" for key in keys]
 
-    def _open(self, key: str) -> local_files.LocalFile:
+    def _opened(self, key: str, opened: Callable[[str], T]) -> T:
         # Lookups of single objects open a file each, and a Path would take as long as opening it.
         self._check(key)
         path = f"{self.root}/{key}"
         try:
-            return local_files.LocalFile(path)
+            return opened(path)
         except OSError:
             with self._reading(Path(path)):
                 raise
