@@ -163,9 +163,10 @@ class SparkRunner:
         pool, tag = Threads(1, "sparklake-rows"), _new_tag()
 
         def result(call: Callable[[], T]) -> T:
-            run = pool.submit(call)
-            with self._interrupted([run], tag):
-                return run.result()
+            runs: list[Future[T]] = []
+            with self._interrupted(runs, tag):
+                runs.append(pool.submit(call))
+                return runs[0].result()
 
         with pool:
             iterator = result(inheriting(self._spark, partial(rows.toLocalIterator, True), tag))
