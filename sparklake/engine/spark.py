@@ -163,10 +163,9 @@ class SparkRunner:
         pool, tag = Threads(1, "sparklake-rows"), _new_tag()
 
         def result(call: Callable[[], T]) -> T:
-            runs: list[Future[T]] = []
-            with self._interrupted(runs, tag):
-                runs.append(pool.submit(call))
-                return runs[0].result()
+            with self._interrupted(tag) as runs:
+                runs.append(run := pool.submit(call))
+                return run.result()
 
         with pool:
             iterator = result(inheriting(self._spark, partial(rows.toLocalIterator, True), tag))
@@ -182,17 +181,18 @@ class SparkRunner:
         if not jobs:
             return
         pool, tag = Threads(len(jobs), "sparklake-job"), _new_tag()
-        runs = [pool.submit(inheriting(self._spark, job, tag)) for job in jobs]
-        pool.shutdown(wait=False)
-        with self._interrupted(runs, tag):
+        with self._interrupted(tag) as runs:
+            runs.extend(pool.submit(inheriting(self._spark, job, tag)) for job in jobs)
+            pool.shutdown(wait=False)
             for run in as_completed(runs):
                 yield run.result()
 
     @contextmanager
-    def _interrupted(self, runs: Sequence[Future[Any]], tag: str) -> Iterator[None]:
-        """Cancel the jobs when the user interrupts, or stops reading results."""
+    def _interrupted(self, tag: str) -> Iterator[list[Future[Any]]]:
+        """Yield a list for runs; cancel them when the user interrupts, or stops reading results."""
+        runs: list[Future[Any]] = []
         try:
-            yield
+            yield runs
         except (KeyboardInterrupt, GeneratorExit):
             patience = 0.0
             # Cancel repeatedly: a starting job misses the first request.
