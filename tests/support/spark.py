@@ -78,6 +78,7 @@ def check_on_connect(tests: str, chosen: str) -> None:
     """Run the tests of a folder that a marker expression selects on Spark Connect."""
     # Under SPARK_TESTING a local server takes a free port instead of always the same one.
     environment = {**os.environ, REMOTE: "local[2]", "SPARK_TESTING": "1"}
+    # It ends after two failures, because each may wait for a timeout.
     options = ["-p", "no:cacheprovider", "--tb=short", "--maxfail=2", "--durations=10"]
     command = [sys.executable, "-m", "pytest", *options, "-m", chosen, tests]
     root = Path(__file__).parents[2]
