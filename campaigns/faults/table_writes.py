@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -15,6 +13,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.engine.choice import Runners
+from sparklake.frames.tables import spark_sources
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta import write as delta_writes
@@ -117,9 +116,8 @@ def _avro_type(name: str, fields: Mapping[str, tuple[int, Any, Any]]) -> dict[st
 
 def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, bytes]) -> None:
     """Put files into the copy of a Delta table, as Spark would, and stage them."""
-    no_spark = SimpleNamespace(check_delta=lambda session: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "sparklake.frames.tables.spark_sources", no_spark)
+        patch.setattr(spark_sources, "check_delta", lambda session: None)
         patch.setattr(delta_writes, "check_native", lambda context: None)
         patch.setattr(Runners, "session", lambda runners: None)
         with delta_writes.edit_delta(repo._context, branch, path) as location:
