@@ -123,5 +123,5 @@ def _linked(root: Path, key: str) -> os.stat_result | None:
     except local_files.NO_FILE_ERRORS:
         return None
     if stat.S_ISDIR(status.st_mode):
-        local_files.resolve(root, root / key)  # raises if the link leads out
+        local_files.check_inside(root, root / key)
     return status if stat.S_ISREG(status.st_mode) else None

@@ -59,7 +59,7 @@ class LocalDestination:
     def remove(self, key: str) -> None:
         path = self.root / key
         with files.store_errors(path):
-            files.resolve(self.root, path.parent)
+            files.check_inside(self.root, path.parent)
             with suppress(*files.NO_FILE_ERRORS):
                 path.unlink()
             for each in path.parents:
@@ -100,7 +100,7 @@ class LocalDestination:
                 temporary.unlink()
 
     def _publish(self, temporary: Path, target: Path) -> None:
-        files.resolve(self.root, target.parent)
+        files.check_inside(self.root, target.parent)
         try:
             self._dirty.update(files.make_directories(target.parent))
             temporary.replace(target)

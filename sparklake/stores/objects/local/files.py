@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -269,7 +270,7 @@ def scan(
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append((key, ""))
             elif stat.S_ISDIR(status.st_mode):
-                resolve(root, root / key)  # raises if the link leads out
+                check_inside(root, root / key)
             elif (file := stored(key, status)) is not None:
                 yield file
 
@@ -303,16 +304,24 @@ def stored(key: str, status: os.stat_result) -> StoredObject | None:
 
 
 def is_alias(root: Path, folder: Path) -> bool:
-    """Return whether a folder is a symbolic link to another folder of the store."""
-    return resolve(root, folder) != Path(os.path.realpath(root)) / folder.relative_to(root)
+    """Return whether symbolic links lead to another folder of the store.
 
-
-def resolve(root: Path, folder: Path) -> Path:
-    """Resolve a folder; raise if symbolic links lead out of the root."""
+    Raises:
+        InvalidKeyError: They lead out of the store.
+    """
+    # Resolving the paths would take several times as long. `Path.is_symlink` raises if permission
+    # is missing, which the next access reports.
+    if not any(map(os.path.islink, takewhile(root.__ne__, (folder, *folder.parents)))):
+        return False
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(
             f"The symbolic link {folder} leads outside the store {root}, to {real}: replace it "
             "with a directory, or use its target as the store."
         )
-    return real
+    return True
+
+
+def check_inside(root: Path, folder: Path) -> None:
+    """Raise `InvalidKeyError` if symbolic links lead out of the store."""
+    is_alias(root, folder)

@@ -150,7 +150,7 @@ class LocalStore:
     def delete(self, key: str) -> None:
         path = self._path(key)
         with local_files.store_errors(path):
-            local_files.resolve(self.root, path.parent)
+            local_files.check_inside(self.root, path.parent)
             try:
                 path.unlink()
             except local_files.NO_FILE_ERRORS:
@@ -229,7 +229,7 @@ class LocalStore:
         """Create folders inside the root; return the folders to sync."""
         needed = {*folders, self.root / local_files.TEMPORARY}
         for each in needed:
-            local_files.resolve(self.root, each)
+            local_files.check_inside(self.root, each)
         changed = {parent for each in needed for parent in local_files.make_directories(each)}
         return changed | (needed - {self.root / local_files.TEMPORARY})
 
