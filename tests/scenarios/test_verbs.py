@@ -33,6 +33,7 @@ from sparklake.testing.lakes import (
     stage_table,
 )
 from sparklake.verbs import commits
+from sparklake.verbs.base import runner
 from sparklake.verbs.base import staging as staged
 from sparklake.verbs.objects.list import Folder
 from tests.support.lakes import paths, refused
@@ -388,6 +389,7 @@ def test_a_commit_that_lost_its_race_starts_again(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another commit gets in between twice; ours ends on top of both, with its own changes."""
+    monkeypatch.setattr(runner, "_TURN_SECONDS", 0.1)  # The others would wait for our turn to end.
     other = repo._context
     apply_layers, turns = commits.apply_layers, iter(["one", "two"])
 
