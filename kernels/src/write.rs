@@ -28,6 +28,17 @@ pub struct Source<'a> {
     pub keys: &'a [u8],
 }
 
+impl Source<'_> {
+    /// Returns the bytes of some data blocks.
+    fn packed_bytes(&self, first: usize, stop: usize) -> usize {
+        let sizes = self.numbers.get(SIZE * self.blocks..(SIZE + 1) * self.blocks);
+        let sizes = sizes.and_then(|sizes| sizes.get(first..stop)).unwrap_or_default();
+        let trailers = sizes.len() * TRAILER_BYTES;
+        let sizes = sizes.iter().map(|size| usize::try_from(*size).unwrap_or_default());
+        sizes.fold(trailers, usize::saturating_add)
+    }
+}
+
 /// Consecutive records of a new tree file.
 pub enum Unit<'a> {
     Encoded(Items<'a>),
@@ -216,16 +227,14 @@ impl<'a> Writer<'a> {
 
     /// Returns about the size of the file, so that its buffer grows once.
     fn expected_bytes(&self) -> usize {
-        let mut bytes = self.ids.len() * (ID_BYTES + 8) + 4096;
-        for unit in self.units {
-            bytes += match unit {
-                Unit::Encoded(items) => items.total(),
-                Unit::Packed { source, .. } => {
-                    self.sources.get(*source).map_or(0, |each| each.content.len())
-                }
-            };
-        }
-        bytes.min(1 << 26)
+        let bytes = self.units.iter().map(|unit| match unit {
+            Unit::Encoded(items) => items.total(),
+            Unit::Packed { source, first, stop } => {
+                self.sources.get(*source).map_or(0, |each| each.packed_bytes(*first, *stop))
+            }
+        });
+        let fixed = self.ids.len() * (ID_BYTES + 8) + 4096;
+        bytes.fold(fixed, usize::saturating_add).min(1 << 26)
     }
 
     /// Moves a cursor at the end of a unit to the next unit with a record.
