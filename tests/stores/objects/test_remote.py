@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -229,12 +230,17 @@ def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: F
 def test_a_failure_that_stays_is_an_error(
     store: RemoteStore, line: FaultyStore, tmp_path: Path, fault: str
 ) -> None:
-    store.put_if_absent("x", b"a body to cut")
-    for call in every_call(store, tmp_path):
-        line.aim(fault, count=1000)
+    def fail(call: Callable[[], object]) -> None:
         with suppress(StoreError):
             call()
             assert fault == CUT, "the answer has no body"
+
+    store.put_if_absent("x", b"a body to cut")
+    line.aim(fault, count=1000)
+    calls = every_call(store, tmp_path)
+    # At once, because each waits for its timeouts.
+    with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(fail, calls))
     line.aim(None)
     assert not list(tmp_path.glob("copy*")) or fault == CUT
 
