@@ -63,7 +63,7 @@ def test_nothing_needs_more_than_the_data_frame_api() -> None:
         for word in words_of(module)
         if CLASSIC_ONLY.fullmatch(word.string)
     ]
-    # Only classic Spark 3.5 reaches those of the engine. Elsewhere Delta's cache stays as it is.
+    # Those of the engine are reached on classic Spark 3.5 only; the others do nothing on Connect.
     assert [each.partition(":")[0] for each in found] == [
         *["engine/spark.py"] * 2,
         *["frames/tables/spark_sources.py"] * 2,
