@@ -271,6 +271,8 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
         ("id int, a int", "id int", "id int, a int", "id int"),
         ("id int, a int", "id int, a bigint", "id int, a int", "id int, a bigint"),
         ("id int", "id int, a int", "id int, a int", "id int, a int"),
+        ("id int, a int", "ID int, A bigint", "id int, a int", "id int, a bigint"),
+        ("id int", "id int, s struct<x:int>", "id int, S struct<X:int>", "id int, S struct<X:int>"),
         ("id int", "id int, a int", "id int, a string", "base no column, source int, dest string"),
         ("id int, a int", "id int", "id int, a bigint", "'a' differently"),
         ("id int, a bigint", "id int, a int", "id int, a bigint", "from bigint to int"),
@@ -280,14 +282,15 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
 def test_schemas_merge_by_column(
     spark: SparkSession, base: str, source: str, dest: str, merged: str
 ) -> None:
+    from sparklake.frames.tables.column_names import name_rule
     from sparklake.frames.tables.row_merge import merged_schema
 
     schemas = [spark.createDataFrame([], each).schema for each in (base, source, dest)]
     if merged.startswith("id"):
-        assert merged_schema(*schemas) == spark.createDataFrame([], merged).schema
+        assert merged_schema(name_rule(spark), *schemas) == spark.createDataFrame([], merged).schema
     else:
         with pytest.raises(InvalidInputError, match=merged):
-            merged_schema(*schemas)
+            merged_schema(name_rule(spark), *schemas)
 
 
 def test_columns_that_cannot_be_keys_are_rejected_by_name(spark: SparkSession) -> None:

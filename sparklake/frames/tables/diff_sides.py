@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from sparklake.frames.tables.column_names import name_rule
 from sparklake.frames.tables.exact_files import infers_types, union, with_partitions
 from sparklake.frames.tables.row_values import column
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
@@ -26,10 +27,11 @@ def side_schema(
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}
+    rule = name_rule(spark)
     for some in (side.files, [side.shared] if side.shared else ()):
         if some:
             for each in _load(spark, some, table_format, options, None).schema.fields:
-                fields.setdefault(each.name, each)
+                fields.setdefault(rule(each.name), each)
     types = side.partitions.types(infers=infers_types(spark))
     return with_partitions(StructType([*fields.values()]), types)
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from sparklake.engine.spark import reported
 from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.column_names import NameRule, name_rule, spelled
 from sparklake.frames.tables.row_values import (
     column,
     comparable,
@@ -108,8 +109,10 @@ class RowMerge:
         return cells.select(KEY, COLUMN, *values)
 
 
-def merged_schema(base: StructType, source: StructType, dest: StructType) -> StructType:
-    """Merge the columns of a table, in the order of dest.
+def merged_schema(
+    rule: NameRule, base: StructType, source: StructType, dest: StructType
+) -> StructType:
+    """Merge the columns of a table, in the order and spelling of dest.
 
     A column dropped by one side is dropped. A type changed by one side must be wider.
 
@@ -117,10 +120,14 @@ def merged_schema(base: StructType, source: StructType, dest: StructType) -> Str
         InvalidInputError: The changes of the sides cannot be combined.
     """
     fields = []
-    types = [{each.name: each.dataType for each in side.fields} for side in (base, source, dest)]
-    for name in dict.fromkeys((*dest.names, *source.names, *base.names)):
-        old, theirs, ours = (side.get(name) for side in types)
-        texts = [kind.simpleString() if kind else None for kind in (old, theirs, ours)]
+    types = [
+        {rule(each.name): each.dataType for each in side.fields} for side in (base, source, dest)
+    ]
+    spellings = {rule(name): name for side in (base, source, dest) for name in side.names}
+    for key in dict.fromkeys(map(rule, (*dest.names, *source.names, *base.names))):
+        name = spellings[key]
+        old, theirs, ours = (side.get(key) for side in types)
+        texts = [rule(kind.simpleString()) if kind else None for kind in (old, theirs, ours)]
         outcome = outcome_of(texts[1] == texts[2], texts[1] == texts[0], texts[2] == texts[0])
         if outcome is KeyOutcome.CONFLICT:
             kinds = ", ".join(
@@ -133,11 +140,11 @@ def merged_schema(base: StructType, source: StructType, dest: StructType) -> Str
         kind = theirs if outcome is KeyOutcome.TAKE_SOURCE else ours
         if kind is None:
             continue
-        text = kind.simpleString()
+        text = rule(kind.simpleString())
         narrow = {
             each
             for each in (old, theirs, ours)
-            if each and each.simpleString() != text and not is_wider(kind, each)
+            if each and rule(each.simpleString()) != text and not is_wider(kind, each)
         }
         if narrow:
             raise InvalidInputError(
@@ -151,9 +158,11 @@ def merged_schema(base: StructType, source: StructType, dest: StructType) -> Str
 
 def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
     """Select the columns of a merged schema. Missing ones are null."""
+    rule = name_rule(rows.sparkSession)
+    names = {*map(rule, rows.columns)}
     return rows.select(
         *(
-            (column(each.name) if each.name in rows.columns else F.lit(None))
+            (column(each.name) if rule(each.name) in names else F.lit(None))
             .cast(each.dataType)
             .alias(each.name)
             for each in schema.fields
@@ -161,19 +170,21 @@ def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
     )
 
 
-def check_key(schema: StructType, key: Sequence[str]) -> None:
-    """Verify that a key can identify rows.
+def checked_key(schema: StructType, key: Sequence[str], rule: NameRule) -> list[str]:
+    """Return a key as the schema spells it, if it can identify rows.
 
     Raises:
-        InvalidInputError: A column is missing or has no comparable type.
+        InvalidInputError: A column is missing, repeated or has no comparable type.
     """
     if not key:
         raise InvalidInputError(
             "the table has no key: list its columns, as in rows(order_id), or set the property "
             "sparklake.key of a Delta or Iceberg table"
         )
-    for name in key:
-        _check_column(schema, name)
+    names = [_checked_column(schema, name, rule) for name in key]
+    if len({*names}) < len(names):
+        raise InvalidInputError(f"list each key column of rows once: {', '.join(key)}")
+    return names
 
 
 def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str]) -> RowMerge:
@@ -181,9 +192,10 @@ def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str
 
     Keys are verified in the given rows only.
     """
-    check_key(schema, key)
+    rule = name_rule(sides.dest.sparkSession)
+    key = checked_key(schema, key, rule)
     if isinstance(rows.then, Newest):
-        _check_column(schema, rows.then.column)
+        _checked_column(schema, rows.then.column, rule)
     changed = _changed(_states(sides, schema, key), schema)
     compared = _with_cells(changed, schema, columns=rows.columns)
     merged = _with_merged(_decided(compared, rows.then), schema, columns=rows.columns)
@@ -204,15 +216,15 @@ def _unmerged() -> Column:
     return F.when(F.col("problem").isNotNull(), F.col("problem")).when(is_left, CONFLICT)
 
 
-def _check_column(schema: StructType, name: str) -> None:
-    if name not in schema.names:
-        raise InvalidInputError(f"the table has no column {name!r}: choose from {schema.names}")
+def _checked_column(schema: StructType, name: str, rule: NameRule) -> str:
+    name = spelled(name, schema.names, rule)
     kind = schema[name].dataType
     if holds_map(kind) or "variant" in kind.simpleString():
         raise InvalidInputError(
             f"{name!r} contains a {kind.simpleString()}, whose values have no order: choose "
             "another column"
         )
+    return name
 
 
 def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFrame:

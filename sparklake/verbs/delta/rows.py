@@ -115,6 +115,7 @@ class DeltaRows:
 
     @refusing()
     def sides(self) -> tuple[RowSides, StructType]:
+        from sparklake.frames.tables.column_names import name_rule
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         check_delta(self.context.runners.session())
@@ -126,7 +127,8 @@ class DeltaRows:
         ]
         frames = [self._frame(BASE, each) for each in base]
         frames += [self._frame(SOURCE, source.gained), self._frame(DEST, dest.gained)]
-        schema = merged_schema(*(frames[at].schema for at in (0, 3, 4)))
+        rule = name_rule(self.context.runners.session())
+        schema = merged_schema(rule, *(frames[at].schema for at in (0, 3, 4)))
         return RowSides(*frames), schema
 
     def _frame(self, at: int, files: Files) -> DataFrame:

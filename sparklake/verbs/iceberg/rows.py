@@ -104,6 +104,7 @@ class IcebergRows:
     @refusing()
     @unmergeable()
     def sides(self) -> tuple[RowSides, StructType]:
+        from sparklake.frames.tables.column_names import name_rule
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
         # Reports a missing jar.
@@ -113,7 +114,8 @@ class IcebergRows:
             self._frame(place, name, *each)
             for name, each in zip(_SETS, self._files.sets, strict=True)
         ]
-        schema = merged_schema(*(frames[at].schema for at in (0, 3, 4)))
+        rule = name_rule(self.context.runners.session())
+        schema = merged_schema(rule, *(frames[at].schema for at in (0, 3, 4)))
         return RowSides(*frames), schema
 
     def _frame(self, place: str, name: str, at: int, files: DataFiles) -> DataFrame:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from sparklake.frames.tables.column_names import NameRule
     from sparklake.frames.tables.row_merge import RowSides
 
 
@@ -159,6 +160,7 @@ class ParquetRows:
     def _frames(self) -> tuple[RowSides, StructType]:
         from pyspark.sql.types import StructType
 
+        from sparklake.frames.tables.column_names import name_rule
         from sparklake.frames.tables.diff_sides import rows_of, side_schema
         from sparklake.frames.tables.row_merge import RowSides, merged_schema
 
@@ -166,13 +168,14 @@ class ParquetRows:
         shared = self._shared
         old = self._side(BASE, self.source.old | self.dest.old, shared)
         base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *self._sets[3:]))
-        source, dest = (_over(base, each) for each in new)
-        schema = merged_schema(base, source, dest)
-        names = set(base.names)
+        rule = name_rule(spark)
+        source, dest = (_over(base, each, rule) for each in new)
+        schema = merged_schema(rule, base, source, dest)
+        old_types = {rule(each.name): each.dataType for each in base.fields}
         changed = [
             each.name
             for each in schema.fields
-            if each.name in names and each.dataType != base[each.name].dataType
+            if old_types.get(rule(each.name), each.dataType) != each.dataType
         ]
         if changed and shared:
             raise InvalidInputError(
@@ -249,10 +252,10 @@ class ParquetRows:
             ]
 
 
-def _over(base: StructType, new: StructType) -> StructType:
+def _over(base: StructType, new: StructType, rule: NameRule) -> StructType:
     """Return the columns of base with the types of new files, and the columns only in these."""
     from pyspark.sql.types import StructType
 
-    own = {each.name: each for each in new.fields}
-    fields = [own.pop(each.name, each) for each in base.fields]
+    own = {rule(each.name): each for each in new.fields}
+    fields = [own.pop(rule(each.name), each) for each in base.fields]
     return StructType([*fields, *own.values()])

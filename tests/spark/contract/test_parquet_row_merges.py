@@ -156,6 +156,19 @@ def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
     assert sorted(map(tuple, found)) == [*((*row, row[0]) for row in BASE[:3]), (4, 5, "y", 4)]
 
 
+def test_names_of_columns_follow_sparks_rule_of_case(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 10, "x"), *BASE[1:]], "ID int, A int, day string")
+    write(repo, "main", [(1, 1, "X"), *BASE[1:3], (5, 5, "y")], "id int, a int, DAY string")
+    repo.merge("dev", "main", rules={TABLE: "rows(Id, columns=true, then=newest(A))"})
+    assert content(repo) == [(1, 10, "X"), *BASE[1:3], (5, 5, "y")]
+    assert repo.read("main", TABLE).columns == ["id", "a", "DAY"]
+    write(repo, "dev", [(7, 7, "x")])
+    write(repo, "main", [(8, 8, "x")])
+    with pytest.raises(MergeConflictError, match="each key column of rows once: id, ID"):
+        repo.merge("dev", "main", rules={TABLE: "rows(id, ID)"})
+
+
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
