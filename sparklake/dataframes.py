@@ -469,9 +469,9 @@ _OF_DELTA = ("_jsparkSession", "_jvm", "_sc")
 class LakeSession:
     """A Spark session bound to a ref: names of one part are tables at the ref first.
 
-    Temporary views hide them. Reads of a name that the ref lacks are those of Spark's catalog;
-    writes always go to the ref. Everything else is that of the Spark session. Nothing is created
-    per table: a name is looked up when it is used.
+    Temporary views hide them from reads. Reads of a name that the ref lacks are those of Spark's
+    catalog; writes always go to the ref. Everything else is that of the Spark session. Nothing is
+    created per table: a name is looked up when it is used.
 
     Examples:
         >>> spark = lake.session("lakefs://lake/dev")
@@ -524,15 +524,15 @@ class LakeSession:
     def _source_of(self, name: str) -> str:
         from sparklake.verbs.tables.read import is_only_in_catalog
 
-        path = self._path_of(name)
-        if path == name:
+        path, text = self._path_of(name), name.strip("`")
+        if path == name or is_temporary_view(self._spark(), text):
             return name
-        context, text = self._repository(self._ref.repository)._context, name.strip("`")
+        context = self._repository(self._ref.repository)._context
         return quoted(text) if is_only_in_catalog(context, self._ref.ref, text) else path
 
     def _path_of(self, name: str) -> str:
         text = name.strip("`")
         is_path = name.startswith("`") or "." not in name
-        if is_lake_path(name) or not is_path or is_temporary_view(self._spark(), text):
+        if is_lake_path(name) or not is_path:
             return name
         return f"{self.ref}/{text}"

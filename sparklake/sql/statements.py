@@ -145,7 +145,7 @@ def _impossible(text: str, hint: str = "") -> InvalidInputError:
 
 def _with_action(text: str, tokens: Sequence[Token], tree: exp.Expr, finder: _Finder) -> Statement:
     changed, action = _changed(tree)
-    target = finder.find(changed) if changed else None
+    target = finder.find(changed, is_target=True) if changed else None
     tables = (each for each in tree.find_all(exp.Table) if each is not changed)
     sources = [each for each in map(finder.find, tables) if each]
     if not sources and target is None:
@@ -183,16 +183,17 @@ class _Finder:
     place: RefUri | None
     is_view: Callable[[str], bool]
 
-    def find(self, table: exp.Table) -> Reference | None:
+    def find(self, table: exp.Table, *, is_target: bool = False) -> Reference | None:
         parts = table.parts
         if not all(isinstance(each, exp.Identifier) and "start" in each.meta for each in parts):
             return None
         if isinstance(table.parent, (exp.JoinHint, exp.Hint)) or _is_defined_here(table):
             return None
         start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-        if len(parts) == 1 and _is_common_expression(table):
+        if len(parts) == 1 and not is_target and _is_common_expression(table):
             return None
-        name = self.name([(each.name, bool(each.args.get("quoted"))) for each in parts])
+        texts = [(each.name, bool(each.args.get("quoted"))) for each in parts]
+        name = self.name(texts, is_target=is_target)
         if name is None:
             return None
         if table.args.get("version") or table.args.get("when"):
@@ -203,11 +204,16 @@ class _Finder:
         alias = name.path.rpartition("/")[2] if _takes_alias(table) else ""
         return Reference(name, start, end, alias, is_short=len(parts) == 1)
 
-    def name(self, parts: Sequence[tuple[str, bool]]) -> TableName | None:
-        """Return the lake table of a name, given as parts and whether each is quoted."""
+    def name(
+        self, parts: Sequence[tuple[str, bool]], *, is_target: bool = False
+    ) -> TableName | None:
+        """Return the lake table of a name, given as parts and whether each is quoted.
+
+        A target of a change is never a view.
+        """
         texts = [text for text, _ in parts]
         if len(parts) == 1:
-            if self.place is None or self.is_view(texts[0]):
+            if self.place is None or (not is_target and self.is_view(texts[0])):
                 return None
             return TableName(self.place.repository, self.place.ref, texts[0])
         if texts[0].lower() != CATALOG:
@@ -304,7 +310,7 @@ def _alter(
         if last + 1 == len(tokens) or tokens[last + 1].token_type is not TokenType.DOT:
             break
         last += 2
-    name = _Finder(place, is_view).name(parts) if parts else None
+    name = _Finder(place, is_view).name(parts, is_target=True) if parts else None
     if name is None and not mentions_lake(tokens):
         return Statement(text)
     tail = tokens[last + 1 :]

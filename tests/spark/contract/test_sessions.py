@@ -52,6 +52,28 @@ def test_names_are_tables_at_the_ref_first(
     assert values(dev.table("hiding")) == values(dev.sql("SELECT * FROM hiding")) == [(9,)]
 
 
+def test_views_are_read_but_never_written(
+    lake: Lake, repo: Repository, spark: SparkSession, tmp_path: Path
+) -> None:
+    main = lake.session(f"lakefs://{repo.name}/main")
+    rows = spark.sql("SELECT 1 AS id")
+    for name in ("mine", "missing"):
+        rows.write.parquet(str(tmp_path / name))
+        # Spark inserts into a view of files.
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    main.write(rows).format("delta").saveAsTable("mine")
+    main.sql("INSERT INTO mine SELECT id + 1 FROM mine")
+    main.write(rows).insertInto("mine")
+    with pytest.raises(InvalidInputError, match="no table"):
+        main.sql("INSERT INTO missing VALUES (2)")
+    assert values(main.sql("SELECT * FROM mine")) == [(1,)], "views come first in reads"
+    assert values(repo.read("main", "mine")) == [(1,), (1,), (2,)]
+    for name in ("mine", "missing"):
+        spark.catalog.refreshTable(name)
+        assert values(spark.table(name)) == [(1,)]
+        spark.catalog.dropTempView(name)
+
+
 def test_a_session_needs_a_ref(lake: Lake, repo: Repository) -> None:
     assert repr(lake.session(f"lakefs://{repo.name}/main")).startswith("LakeSession(lakefs://")
     with pytest.raises(RefNotFoundError):
