@@ -43,6 +43,11 @@ def _differences(store: ObjectStore, task: Task) -> Iterable[BlockChanges]:
     return diff(before, after)
 
 
+def keys_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the keys of a two-way diff."""
+    return pa.record_batch([changes.keys()], names=["key"])
+
+
 def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the keys removed by the right side of a two-way diff."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])

@@ -18,6 +18,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.delta.merge import delta_union
 from sparklake.verbs.iceberg.merge import iceberg_union
+from sparklake.verbs.merges.replaced_tables import replaced_table
 from sparklake.verbs.tables.metadata_folders import records_in
 from sparklake.verbs.tables.unions import TableUnion, table_of
 
@@ -79,15 +80,21 @@ def table_unions(
     logs = sorted({*observed, *unread, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
-    unions = (
-        iceberg_union(context, sides, folder, resolution)
-        if is_iceberg(folder)
-        else delta_union(context, sides, folder, resolution, meets)
-        for folder in logs
-        if resolution.unites(folder) and sides.path_filter.parts(prefix_interval(table_of(folder)))
-    )
+    parts = sides.path_filter.parts
+    folders = [
+        each for each in logs if resolution.unites(each) and parts(prefix_interval(table_of(each)))
+    ]
     try:
-        return [each for each in unions if each is not None]
+        tables = sorted({*map(table_of, folders)})
+        replaced = {each: replaced_table(context, sides, each, resolution) for each in tables}
+        unions = (
+            iceberg_union(context, sides, folder, resolution)
+            if is_iceberg(folder)
+            else delta_union(context, sides, folder, resolution, meets)
+            for folder in folders
+            if replaced[table_of(folder)] is None
+        )
+        return [each for each in (*replaced.values(), *unions) if each is not None]
     except MissingFileError:
         check_kept(context, sides.bases)
         raise

@@ -82,6 +82,7 @@ def test_a_delta_table_with_metadata_of_iceberg(
     dev, main = sides
     main.put(f"{TABLE}/_delta_log/00000000000000000000.json", b"")
     main.commit("a log")
+    repo.merge("main", "dev")
     dev.put(f"{TABLE}/metadata/00001-b.metadata.json", b"b")
     dev.commit("one")
     main.put(f"{TABLE}/metadata/00002-b.metadata.json", b"b")
