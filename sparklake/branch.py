@@ -352,7 +352,7 @@ class Branch:
         self,
         rows: DataFrame,
         path: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         mode: str = "errorifexists",
         partition_by: Sequence[str] = (),
         once: str | Once | None = None,
@@ -361,6 +361,7 @@ class Branch:
     ) -> TableWrite:
         """Write a DataFrame with Spark's own writers and stage its files.
 
+        Without a format, an existing table keeps its own, and a new one is Parquet.
         `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
         rows), errorifexists or ignore. Rows added to Parquet files need their columns (or
         `mergeSchema`) and types, unless `schema_check` is False.
@@ -375,7 +376,7 @@ class Branch:
             rows=rows,
             branch=self.name,
             path=path,
-            table_format=format,
+            table_format=format or self._format_at(path),
             mode=mode,
             partition_by=partition_by,
             options=options,
@@ -389,7 +390,7 @@ class Branch:
         rows: DataFrame,
         path: str,
         checkpoint: str,
-        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        format: str | None = None,  # noqa: A002  (Spark's own word)
         output_mode: str = "append",
         partition_by: Sequence[str] = (),
         trigger: Mapping[str, Any] | None = None,
@@ -400,7 +401,8 @@ class Branch:
     ) -> StreamingQuery:
         """Start a query that writes the micro-batches of a stream, each exactly once.
 
-        Every `every`-th micro-batch ends with a commit of the table's staged changes, which has the
+        Without a format, an existing table keeps its own, and a new one is Parquet. Every
+        `every`-th micro-batch ends with a commit of the table's staged changes, which has the
         query, the batch and the offsets in its metadata. `trigger` has the arguments of Spark's
         trigger, such as `{"availableNow": True}`. In the output mode complete, each micro-batch
         replaces the table. Keep the lake open while the query runs. Spark's StreamingQuery raises
@@ -411,7 +413,7 @@ class Branch:
         write = StreamWrite(
             path=path,
             checkpoint=checkpoint,
-            format=format,
+            format=format or self._format_at(path),
             output_mode=output_mode,
             every=every,
             partition_by=partition_by,
@@ -421,6 +423,12 @@ class Branch:
             options=options,
         )
         return start_stream(self._context, self.name, rows, write, self._opened_by_queries())
+
+    def _format_at(self, path: str) -> str:
+        from sparklake.verbs.tables.read import found_format
+        from sparklake.verbs.tables.version import open_table
+
+        return found_format(open_table(self._context, self.name, path))
 
     def _opened_by_queries(self) -> OpenBranch:
         from pyspark.sql.utils import is_remote
@@ -482,11 +490,12 @@ class Branch:
     ) -> ImportReport:
         """Commit existing objects in place, without copying them.
 
-        `source` is a directory or bucket prefix, an Inventory, or rows in Spark or Arrow: `path`,
-        `size`, `address`, a full URI, and optionally `checksum`, `mtime`, `metadata`,
-        `content_type`. An Iceberg table is its metadata.json, or `catalog:NAME` in the session's
-        catalogs; its files must be below its location. The mode `replace` removes the branch's
-        objects under `prefix`, `add` keeps them. Invalid rows raise InvalidImportError, unless
+        `source` is a directory, a bucket prefix, one object, an Inventory, or rows in Spark or
+        Arrow: `path`, `size`, `address`, a full URI, and optionally `checksum`, `mtime`,
+        `metadata`, `content_type`. An Iceberg table is its metadata.json, or `catalog:NAME` in the
+        session's catalogs; its files must be below its location. The mode `replace` removes the
+        branch's objects under `prefix`, `add` keeps them. One object becomes `prefix`, or with a
+        '/' at its end an object below, in both modes. Invalid rows raise InvalidImportError, unless
         skipped.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects

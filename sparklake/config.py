@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import math
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -69,8 +70,9 @@ class HookType(str, Enum):
 class HookSettings:
     """The hooks that this process may run. Anyone who may write to a branch declares hooks.
 
-    `allow` has types (`webhook`), also with a pattern of the target (`python:checks.**`). `private`
-    has private hosts and networks for webhooks, `env` patterns of visible variables.
+    `allow` has types (`webhook`), also with a pattern of the target (`python:checks.**`). `skip`
+    has types and events, `private` private hosts and networks for webhooks, and `env` patterns of
+    visible variables.
     """
 
     allow: tuple[str, ...] = ("webhook",)
@@ -107,6 +109,7 @@ class OnceSettings:
 
 
 DEFAULT_ONCE = OnceSettings()
+_EVENT = re.compile("[a-z]+(-[a-z]+)+")
 _MAX_ONCE_DAYS = 36_500.0
 _MAX_ONCE_SECONDS = 1_000_000.0
 
@@ -280,7 +283,9 @@ def _hooks(from_file: FileSettings) -> HookSettings:
             parts[name] = in_file
     settings = HookSettings(**parts)
     types = {each.value for each in HookType}
-    for each in (*settings.allow, *settings.skip):
+    # Only events have hyphens.
+    skipped_types = (each for each in settings.skip if not _EVENT.fullmatch(each))
+    for each in (*settings.allow, *skipped_types):
         if each.partition(":")[0] not in types:
             raise InvalidInputError(
                 f"{each!r} is not a hook type: choose one of {', '.join(sorted(types))}"

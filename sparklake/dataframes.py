@@ -13,7 +13,7 @@ from typing_extensions import Self
 from sparklake.errors import InvalidInputError
 from sparklake.extras import missing_extras
 from sparklake.session import is_temporary_view, quoted
-from sparklake.uri import ESCAPED_SCHEME, SCHEME, RefUri, object_uri
+from sparklake.uri import SCHEME, RefUri, object_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
@@ -43,7 +43,7 @@ def checks_schema(options: Mapping[str, Any]) -> bool:
 
 
 def is_lake_path(path: object) -> bool:
-    return isinstance(path, str) and path.startswith((SCHEME, ESCAPED_SCHEME))
+    return isinstance(path, str) and path.startswith(("lakefs:", "lakefs+escaped:"))
 
 
 def _arguments(method: Callable[..., Any], *values: Any, **options: Any) -> dict[str, Any]:
@@ -276,13 +276,6 @@ def _open(repository: FindRepository, path: str) -> tuple[Context, TableVersion]
     return context, open_table(context, uri.ref, uri.key)
 
 
-def format_at(repository: FindRepository, path: str) -> str:
-    """Return the format of a table; new ones are Parquet."""
-    from sparklake.verbs.tables.read import found_format
-
-    return found_format(_open(repository, path)[1])
-
-
 def _in_folders(rows: DataFrame, base: str, paths: Sequence[str]) -> Column:
     """Return the condition of rows to be in the given partition folders of a table."""
     from pyspark.sql.functions import lit
@@ -453,7 +446,7 @@ class LakeWriter(WriterChain):
         return branch.write(
             self._rows,
             uri.key,
-            format=self._format or format_at(self._repository, path),
+            format=self._format,
             mode=self._mode,
             partition_by=self._partition_by,
             once=own.get("once"),

@@ -53,9 +53,10 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "such as `python:checks.**`."
         ),
     ] = None
-    hooks_skip: Annotated[tuple[str, ...] | None, Meta(description="The hook types to skip.")] = (
-        None
-    )
+    hooks_skip: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="The hook types and events to skip, such as `lua` and `prepare-commit`."),
+    ] = None
     hooks_private: Annotated[
         tuple[str, ...] | None,
         Meta(description="Private hosts and networks that webhooks may reach."),

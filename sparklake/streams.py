@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from sparklake.dataframes import WriterChain, checks_schema, format_at, is_lake_path
+from sparklake.dataframes import WriterChain, checks_schema, is_lake_path
 from sparklake.errors import InvalidInputError
 from sparklake.uri import object_uri
 
@@ -102,7 +102,7 @@ class LakeStreamWriter(WriterChain):
                 self._rows,
                 uri.key,
                 checkpoint=own[_CHECKPOINT],
-                format=self._format or format_at(self._repository, path),
+                format=self._format,
                 output_mode=self._mode,
                 partition_by=self._partition_by,
                 trigger=self._trigger,

@@ -19,6 +19,8 @@ ESCAPED_SCHEME = "lakefs+escaped://"
 
 _BAD_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
+_FEW_SLASHES = re.compile("(?s)lakefs:/?([^/].*)")
+
 _IN_NAME = re.compile(r"[A-Za-z0-9_.:+=-]+")
 
 _REPOSITORY_FORM = "lakefs://REPOSITORY"
@@ -65,6 +67,9 @@ class KeyUri:
 def parse_uri(text: str) -> LakeUri:
     """Parse a URI of any kind."""
     is_escaped = text.startswith(ESCAPED_SCHEME)
+    slashes = _FEW_SLASHES.fullmatch(text)
+    if slashes is not None:
+        raise _invalid(text, "needs two slashes after 'lakefs:'", SCHEME + slashes[1])
     if not is_escaped and not text.startswith(SCHEME):
         raise _invalid(text, f"does not start with {SCHEME}", _KEY_FORM)
     if not is_utf8(text):

@@ -75,6 +75,14 @@ def test_a_uri_reads_back_as_it_was_written(
     assert parse_uri(str(uri)) == uri
 
 
+def test_one_slash_is_named() -> None:
+    for text in ("lakefs:/lake/main/a", "lakefs:lake/main/a"):
+        with pytest.raises(
+            InvalidUriError, match=r"needs two slashes.*write lakefs://lake/main/a$"
+        ):
+            parse_uri(text)
+
+
 @pytest.mark.parametrize("text", MALFORMED)
 def test_a_malformed_uri_is_named_with_a_right_one(text: str) -> None:
     for parse in (parse_uri, repository_uri, ref_uri, object_uri, prefix_uri):

@@ -61,7 +61,8 @@ class SparkTable:
         objects = {each.path.removeprefix(folder): each for each in self.repo.objects(ref, folder)}
         place = objects[str(current_metadata(objects))].address
         by_jar = _sorted(self.spark.read.format("iceberg").load(place).collect())
-        without_jar = _sorted(self.repo.read(ref, TABLE).collect())
+        view = self.repo.view(ref, TABLE)
+        without_jar = _sorted(self.spark.read.format("delta").load(view).collect())
         if without_jar != by_jar:
             raise ValueError(f"{ref} has {without_jar} without the jar, and {by_jar} with it")
         python_rows = StaticTable.from_metadata(place).scan().to_arrow().to_pylist()

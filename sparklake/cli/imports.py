@@ -24,9 +24,7 @@ def import_objects(
     source: Annotated[
         str | None,
         option(
-            "Import a directory, prefix, metadata.json or catalog:TABLE.",
-            "--from",
-            metavar="URI_OR_DIR",
+            "Import a directory, prefix, object or catalog:TABLE.", "--from", metavar="URI_OR_DIR"
         ),
     ] = None,
     inventory: Annotated[
@@ -54,8 +52,8 @@ def import_objects(
 ) -> None:
     """Commit existing objects without copying them.
 
-    The source is a directory, a bucket prefix, an inventory, a table of rows, or an Iceberg table:
-    its metadata.json, or catalog:NAME in Spark's catalogs.
+    The source is a directory, a bucket prefix, one object, an inventory, a table of rows, or an
+    Iceberg table: its metadata.json, or catalog:NAME in Spark's catalogs.
     """
     # Lazy import: it takes longer than the start of the command.
     from sparklake.verbs.iceberg.import_source import CATALOG

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -71,8 +71,8 @@ class HookFile:
         return globs is not None and (not globs or any(fnmatchcase(ref, each) for each in globs))
 
 
-def parse_action(path: str, body: bytes) -> HookFile:
-    """Parse a hook file. Errors contain its path, the line and the reason."""
+def parse_action(path: str, body: bytes, skip: Container[str] = ()) -> HookFile:
+    """Parse a hook file without the events to skip. Errors contain its path, line and reason."""
     try:
         if len(body) > MAX_FILE_BYTES:
             raise InvalidHooksError(f"it has more than {MAX_FILE_BYTES} bytes")
@@ -81,8 +81,9 @@ def parse_action(path: str, body: bytes) -> HookFile:
         except UnicodeDecodeError:
             raise InvalidHooksError("it is not UTF-8") from None
         data, node = parsed(text)
+        skipped = _take_events(data, skip)
         file = _converted(data, _File, node)
-        if not file.on or not file.hooks:
+        if not (file.on or skipped) or not file.hooks:
             raise InvalidHooksError("line 1: it declares no event or hook")
         _check_storable(file.name, "$.name", node)
         hooks = tuple(_hooks(file, node))
@@ -90,6 +91,15 @@ def parse_action(path: str, body: bytes) -> HookFile:
         return HookFile(path, file.name or PurePosixPath(path).stem, on, hooks)
     except InvalidHooksError as error:
         raise InvalidHooksError(f"{path}: {error}") from None
+
+
+def _take_events(data: Any, names: Container[str]) -> Collection[str]:
+    """Remove the given events from a file's data, and return those it has."""
+    events = data.get("on") if isinstance(data, dict) else None
+    matches = [each for each in events if each in names] if isinstance(events, dict) else []
+    for each in matches:
+        del data["on"][each]
+    return matches
 
 
 def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
@@ -131,6 +141,11 @@ def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any
         if problem.startswith("Invalid enum value"):
             choices = HookType if path.endswith(".type") else EventName
             problem += f": it must be one of {', '.join(each.value for each in choices)}"
+            if choices is EventName:
+                problem += (
+                    ". Add an event that only lakeFS has to hooks_skip in the settings or to "
+                    "SPARKLAKE_HOOKS_SKIP"
+                )
         raise _wrong(node, path, problem) from None
 
 

@@ -130,7 +130,10 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
             "on: {pre-comit: }\nhooks: [{id: a, type: lua}]",
             "line 1: on: Invalid enum value 'pre-comit': it must be one of pre-commit",
         ),
-        ("on: {prepare-commit: }\nhooks: [{id: a, type: lua}]", "line 1: on: Invalid enum value"),
+        (
+            "on: {prepare-commit: }\nhooks: [{id: a, type: lua}]",
+            "line 1: on: Invalid enum value 'prepare-commit': it must be one of ",
+        ),
         (
             "on:\n  pre-commit:\n    branch: [main]\nhooks: [{id: a, type: lua}]",
             "line 3: on.pre-commit: Object contains unknown field `branch`",

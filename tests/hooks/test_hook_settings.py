@@ -29,8 +29,8 @@ def test_the_environment_wins_over_the_file(
     found = HookSettings(("python:a.*",), (), ("10.0.0.0/8",), ("A_*",))
     assert load_settings(tmp_path).hooks == found
     monkeypatch.setenv("SPARKLAKE_HOOKS_ALLOW", "")
-    monkeypatch.setenv("SPARKLAKE_HOOKS_SKIP", "lua, airflow")
-    changed = HookSettings((), ("lua", "airflow"), ("10.0.0.0/8",), ("A_*",))
+    monkeypatch.setenv("SPARKLAKE_HOOKS_SKIP", "lua, prepare-commit")
+    changed = HookSettings((), ("lua", "prepare-commit"), ("10.0.0.0/8",), ("A_*",))
     assert load_settings(tmp_path).hooks == changed
 
 

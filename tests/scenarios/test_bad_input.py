@@ -582,7 +582,7 @@ IMPORTS: list[Case] = [
     ("around own", InvalidInputError, "overlaps the storage namespace", load("lab")),
     ("own by a link", InvalidInputError, "overlaps the storage namespace", load("link")),
     ("nothing", InvalidInputError, "empty contains no objects", load("empty")),
-    ("a file", InvalidInputError, "source/file is a file: choose a folder", load("source/file")),
+    ("below a file", InvalidInputError, "file is a file: choose a folder", load("source/file/x")),
     ("nowhere", InvalidInputError, "nope does not exist: correct", load("nope")),
     ("NUL", InvalidInputError, "without NUL", load("a\0b")),
     (

@@ -129,7 +129,7 @@ class HookGuard:
         declared = self.declarations.get(key)
         if declared is None:
             files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
-            declared = {_shown(each): _action(context, each) for each in files}
+            declared = {_shown(each): _action(context, each, self.settings) for each in files}
             if not _is_broken(declared):
                 if len(self.declarations) >= _KEPT:
                     self.declarations.clear()
@@ -181,7 +181,9 @@ def _shown(record: Record) -> str:
     return record[0].decode(errors="backslashreplace")
 
 
-def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
+def _action(
+    context: Context, record: Record, settings: HookSettings
+) -> HookFile | InvalidHooksError:
     """Return the declarations of a hook file, or its error, which must not block a fix."""
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
@@ -195,7 +197,7 @@ def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
             return InvalidHooksError(f"{path!r}: its name has a NUL character")
         if info.size > MAX_FILE_BYTES:
             return InvalidHooksError(f"{path}: it has more than {MAX_FILE_BYTES} bytes")
-        return parse_action(path, read_body(info, context.info.name))
+        return parse_action(path, read_body(info, context.info.name), settings.skip)
     except InvalidHooksError as error:
         return error
     except SparklakeError as error:

@@ -22,18 +22,21 @@ _METADATA_FILE = re.compile(r"(?s).*\.metadata\.json(\.gz)?")
 _COLUMNS = pa.schema([IMPORT_SCHEMA.field(each) for each in ("path", "size", "address")])
 
 
+def names_table(source: str) -> bool:
+    return source.startswith(CATALOG) or _METADATA_FILE.fullmatch(source) is not None
+
+
 def find_table(context: Context, source: str) -> pa.Table | None:
     """Return the files of a table as rows to import; None for other sources.
 
     The table is a metadata.json, or `catalog:NAME` in the session. Files of older snapshots are
     included, and older metadata files and unreferenced files are not.
     """
+    if not names_table(source):
+        return None
+    place = source
     if source.startswith(CATALOG):
         place = _metadata_of(context, source.removeprefix(CATALOG))
-    elif _METADATA_FILE.fullmatch(source):
-        place = source
-    else:
-        return None
     try:
         with missing_extras():
             return _rows(context, place)

@@ -58,7 +58,7 @@ def find_iceberg_view(context: Context, table: TableVersion, options: Mapping[st
 
 
 def read_by_jar(context: Context, table: TableVersion, options: Mapping[str, Any]) -> DataFrame:
-    """Read a snapshot that has no view with Iceberg's own reader, from the addresses of its files.
+    """Read a snapshot with Iceberg's own reader, from the addresses of its files.
 
     Raises:
         MissingDependencyError: The session has no jar of Iceberg.

@@ -49,7 +49,7 @@ from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
+from sparklake.verbs.imports.sources import OpenSource, find_object, open_source, source_name
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
@@ -136,6 +136,7 @@ def _import_objects(
     context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
     message = options.message or f"Import {source_name(source)}"
+    source, options = _of_object(source, options)
     signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
     state = open_branch(context, branch, Action.COMMIT)
@@ -200,6 +201,18 @@ def _report(context: Context, stored: Mapping[str, Any]) -> ImportReport:
 
 RESULT: ResultCodec[ImportReport] = ResultCodec(_stored, _report)
 """The stored form of a report, with the first errors, for idempotency keys."""
+
+
+def _of_object(source: ImportSource, options: ImportOptions) -> tuple[ImportSource, ImportOptions]:
+    """Return the row of a single object, and options that keep the objects beside it."""
+    single = find_object(source)
+    if single is None:
+        return source, options
+    name, size, address = single
+    folder, separator, last = options.prefix.rpartition("/")
+    rows = pa.table({"path": [last or name], "size": [size], "address": [address]})
+    _checked(ImportMode, options.mode, "mode")
+    return rows, replace(options, prefix=folder + separator, mode=ImportMode.ADD)
 
 
 # --- before ---------------------------------------------------------------------------------------

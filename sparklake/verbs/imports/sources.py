@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +16,7 @@ from sparklake.engine.choice import THREAD_RECORDS
 from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.graveler.chunks import chunked
 from sparklake.rows.imports import IMPORT_SCHEMA
-from sparklake.stores.objects import open_store
+from sparklake.stores.objects import normalise_object_uri, open_object, open_store
 from sparklake.stores.objects.listings import split_listing
 from sparklake.udfs.imports.inventory import read_inventory
 from sparklake.udfs.imports.row_checks import Read
@@ -25,7 +25,7 @@ from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, given_place
 from sparklake.verbs.base.staging import rows_by_path
-from sparklake.verbs.iceberg.import_source import find_table
+from sparklake.verbs.iceberg.import_source import find_table, names_table
 from sparklake.verbs.imports.inventory import Inventory, read_inventory_manifest
 
 if TYPE_CHECKING:
@@ -69,6 +69,22 @@ def source_name(source: ImportSource) -> str:
     if isinstance(source, str | Path):
         return str(source)
     return f"the inventory {source}" if isinstance(source, Inventory) else "rows"
+
+
+def find_object(source: ImportSource) -> tuple[str, int, str] | None:
+    """Return the name, size and address of a source that is one object, with nothing below it."""
+    if not isinstance(source, str | Path) or names_table(str(source)):
+        return None
+    store, key = open_object(str(source))
+    if not key or key.endswith("/"):
+        return None
+    with given_place():
+        # A listing needs no other permission than that of a prefix.
+        near = [store.find(key)] if store.traits.is_local else [*islice(store.list(key), 1)]
+        info = next((each for each in near if each is not None and each.key == key), None)
+        if info is None or any(True for _ in islice(store.list(f"{key}/"), 1)):
+            return None
+    return key.rpartition("/")[2], info.size, normalise_object_uri(str(source))
 
 
 def open_source(context: Context, source: ImportSource) -> OpenSource:

@@ -33,7 +33,7 @@ class TableFormat:
     - `sides` returns the differing files.
     - `scan` returns the columns and the valid files of a table version.
     - `new_files` returns the files with rows that a commit adds.
-    - `read` returns the rows with the format's own reader, for tables without a view.
+    - `read` returns the rows with the format's own reader, if the session has it.
     """
 
     find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]

@@ -71,8 +71,9 @@ def read_table(
     """Return the rows of a table or of one file, including partition columns.
 
     By default, a table with a Delta log is read as Delta, one with Iceberg's metadata as Iceberg,
-    and others as Parquet. They are read through a Delta log of the version, so that Spark prunes
-    partitions and files. Other formats, and Parquet without Delta, are read from a list of files.
+    and others as Parquet. Iceberg's own reader reads its tables if the session has the jar. All
+    others are read through a Delta log of the version, so that Spark prunes partitions and files.
+    Other formats, and Parquet without Delta, are read from a list of files.
     """
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import (
@@ -93,13 +94,13 @@ def read_table(
         )
     spark, view = context.runners.session(), None
     if has_metadata:
+        rows = _read_by_own_reader(context, table, table_format, options)
+        if rows is not None:
+            return rows
         check_delta(spark)
     with missing_client():
         if has_metadata or (file is None and table_format == PARQUET and has_delta(spark)):
-            try:
-                view = _view(context, table, table_format, options, schema)
-            except InvalidInputError as error:
-                return _read_without_view(context, table, table_format, options, error)
+            view = _view(context, table, table_format, options, schema)
         if view is None:
             return _read_files(context, [table], table_format, options, schema)
         # A view is one version, and the options of a Parquet table are applied in its schema.
@@ -111,23 +112,30 @@ def read_table(
         return rows
 
 
-def _read_without_view(
-    context: Context,
-    table: TableVersion,
-    table_format: str,
-    options: Mapping[str, Any],
-    refusal: InvalidInputError,
-) -> DataFrame:
-    """Use the format's own reader, or raise the refusal of the view."""
-    if table_format in context.table_formats:
-        read = context.table_formats[table_format]().read
-        if read is not None:
-            with suppress(MissingDependencyError):
-                rows = read(context, table, options)
-                # Spark Connect checks nothing before the schema is requested.
-                _ = rows.schema
-                return rows
-    raise refusal
+def _read_by_own_reader(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> DataFrame | None:
+    """Use the format's own reader; None if it has none, or the session lacks its jar.
+
+    None also means that only a view can be read, because files are at other addresses.
+    """
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.spark_sources import has_delta
+
+    read = context.table_formats[table_format]().read
+    if read is None:
+        return None
+    try:
+        rows = read(context, table, options)
+        # Spark Connect checks nothing before the schema is requested.
+        _ = rows.schema
+        return rows
+    except MissingDependencyError:
+        return None
+    except InvalidInputError:
+        if has_delta(context.runners.session()):
+            return None
+        raise
 
 
 def view_table(

@@ -70,7 +70,7 @@ def test_a_job_runs_on_a_branch_as_on_plain_paths(
 
 
 def test_a_format_is_found_where_the_path_has_one(
-    lake: Lake, spark: SparkSession, rows: DataFrame, root: str
+    lake: Lake, repo: Repository, spark: SparkSession, rows: DataFrame, root: str
 ) -> None:
     table = f"{root}tables/d"
     lake.write(rows).format("delta").save(table)
@@ -78,6 +78,11 @@ def test_a_format_is_found_where_the_path_has_one(
     assert done is not None
     assert done.files
     assert lake.read.table(table).count() == lake.read.load(table).count() == 8
+    branch = repo.branch("main")
+    branch.write(rows, "tables/d", mode="append")
+    assert lake.read.table(table).count() == 12
+    with pytest.raises(InvalidUriError, match=f"write {table}"):
+        lake.read.load(table.replace("//", "/", 1))
     assert lake.read.option("versionAsOf", 0).load(path=table).count() == 4
     assert values(lake.read.option("path", table).load().distinct()) == values(rows)
     with pytest.raises(InvalidInputError, match=r"without .schema\(...\)"):

@@ -9,6 +9,7 @@ import pytest
 
 from sparklake import Repository
 from sparklake.errors import InvalidInputError
+from sparklake.frames.tables import spark_sources
 from tests.spark.iceberg.conftest import CATALOG
 
 if TYPE_CHECKING:
@@ -37,10 +38,24 @@ def test_the_jars_tables(
     spark.sql(f"UPDATE {name} SET size = 7, k = 'k2' WHERE id = 5")
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN k TO kind")  # Without a new snapshot.
     repo.branch("main").import_objects(str(warehouse / name.partition(".")[2]), "tables/t")
-    rows = repo.read("main", "tables/t")
+    by_jar = repo.read("main", "tables/t")
+    assert set(by_jar.collect()) == set(spark.table(name).collect())
+    rows = spark.read.format("delta").load(repo.view("main", "tables/t"))
     assert rows.columns == ["id", "kind", "price", "size"]
     assert set(rows.collect()) == set(spark.table(name).collect())
     assert rows.count() == 18
+
+
+def test_reads_in_a_session_without_delta(
+    repo: Repository, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.branch("main").write(spark.range(3), "tables/t", "iceberg")
+    monkeypatch.setattr(spark_sources, "has_delta", lambda _: False)
+    monkeypatch.setattr(spark_sources, "check_delta", lambda _: pytest.fail("it needs Delta"))
+    assert sorted(repo.read("main", "tables/t").collect()) == [(0,), (1,), (2,)]
+    # Without a format, the table's own.
+    repo.branch("main").write(spark.range(3, 5), "tables/t", mode="append")
+    assert repo.read("main", "tables/t").count() == 5
 
 
 def test_what_only_the_jar_reads(repo: Repository, spark: SparkSession, warehouse: Path) -> None:

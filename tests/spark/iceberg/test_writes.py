@@ -29,6 +29,7 @@ def check_same(repo: Repository, spark: SparkSession, ref: str = "main") -> list
     place = metadata_of(repo, ref, TABLE).address
     by_jar = rows_of(spark.read.format("iceberg").load(place))
     assert rows_of(repo.read(ref, TABLE)) == by_jar
+    assert rows_of(spark.read.format("delta").load(repo.view(ref, TABLE))) == by_jar
     by_python = StaticTable.from_metadata(place).scan().to_arrow().to_pylist()
     assert sorted((tuple(each.values()) for each in by_python), key=repr) == by_jar
     return by_jar

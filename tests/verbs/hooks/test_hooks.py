@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -364,6 +365,17 @@ def test_a_broken_file_refuses_until_it_is_mended(repository: Repository) -> Non
     commit_all(main, {FILE: declared("pre-commit")}, "mend")
     assert [each.action for each in CALLS] == ["b", "guard", "b", "guard"]
     repository.merge("dev", "main")
+
+
+def test_events_that_only_lakefs_has(repository: Repository) -> None:
+    main = repository.branch("main")
+    commit_all(main, {FILE: declared("prepare-commit", "pre-commit")}, "a file of lakeFS")
+    with refused(repository, "'prepare-commit'.*hooks_skip", InvalidHooksError):
+        commit_all(main, {"t/a": b"2"}, "another")
+    skipping = replace(HERE, skip=("prepare-commit",))
+    object.__setattr__(repository._context.move_guard, "settings", skipping)
+    commit_all(main, {"t/a": b"2"}, "another")
+    assert [each.event.name.value for each in CALLS] == ["pre-commit"]
 
 
 def test_a_broken_file_may_be_deleted_or_be_lost(repository: Repository, folder: Path) -> None:

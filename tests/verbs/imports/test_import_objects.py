@@ -499,6 +499,17 @@ def test_an_import_of_a_listing(repo: Repository, main: Branch, folder: Path) ->
     }
 
 
+def test_an_import_of_one_file(repo: Repository, main: Branch, folder: Path) -> None:
+    place = place_of(folder, NAMES)
+    main.import_objects(place / "deep", "in")
+    before = {each.path for each in repo.objects("main")}
+    main.import_objects(place / "top", "in/er/2")
+    main.import_objects(str(place / "top"), "in/er/")
+    main.import_objects(str(place / "top"))
+    assert {each.path for each in repo.objects("main")} == before | {"in/er/top", "top"}
+    assert repo.read_bytes("main", "in/er/2") == b"top"
+
+
 def test_each_record_once_across_blocks() -> None:
     def record(key: str, number: int) -> tuple[bytes, bytes]:
         return encode_record(key.encode(), b"%d" % number, b"")
