@@ -110,15 +110,17 @@ class Stream:
     format: str
     every: int
     folder: Path
+    has_state: bool
 
     def run(self, lake: Lake, spark: SparkSession) -> None:
         """Run until all files are in the table."""
         reader = spark.readStream.schema("id int").option("maxFilesPerTrigger", 1)
+        rows = reader.json(str(self.folder / "in"))
         query = (
             lake.repository(self.repository)
             .branch("main")
             .write_stream(
-                reader.json(str(self.folder / "in")),
+                rows.dropDuplicates(["id"]) if self.has_state else rows,
                 TABLE,
                 checkpoint=str(self.folder / "checkpoint"),
                 format=self.format,
@@ -143,13 +145,17 @@ class Campaign:
     kills: Counter[str] = field(default_factory=Counter)
 
     def run(self, name: str) -> Cell:
-        """Run a round: the format, the batches of a commit, the kind of kill, and a number."""
-        table_format, every, kind, _ = name.split(":")
+        """Run a round: the format, the batches of a commit, the kind of kill, and a number.
+
+        Half of the streams have state, which only rows change that run.
+        """
+        table_format, every, kind, number = name.split(":")
         random = Random(name)
         folder = self.folder / name.replace(":", "-")
         folder.mkdir()
         repo = self.lake.create_repository(f"r{name.replace(':', '-')}", str(folder / "namespace"))
-        stream = Stream(repo.name, table_format, int(every), folder)
+        has_state = int(number) // 4 % 2 == 1
+        stream = Stream(repo.name, table_format, int(every), folder, has_state)
         others = list[int]()
         files = 0
         for _ in range(KILLS):
@@ -218,7 +224,13 @@ def _raise() -> None:
 def run_child(stream: Stream, kill: Kill, dsn: str) -> bool:
     """Run the stream in a process that kills itself; return whether it did."""
     terms = {
-        "stream": [stream.repository, stream.format, stream.every, str(stream.folder)],
+        "stream": [
+            stream.repository,
+            stream.format,
+            stream.every,
+            str(stream.folder),
+            stream.has_state,
+        ],
         "kill": [kill.step, kill.is_after, kill.number],
     }
     command = [sys.executable, "-m", MODULE, "--child", json.dumps(terms)]
@@ -232,8 +244,8 @@ def run_child(stream: Stream, kill: Kill, dsn: str) -> bool:
 def child(text: str) -> None:
     """Run a stream, and end this process at a step."""
     terms = json.loads(text)
-    repository, table_format, every, folder = terms["stream"]
-    stream = Stream(repository, table_format, every, Path(folder))
+    repository, table_format, every, folder, has_state = terms["stream"]
+    stream = Stream(repository, table_format, every, Path(folder), has_state)
 
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)

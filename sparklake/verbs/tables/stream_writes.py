@@ -176,13 +176,16 @@ class EpochWriter:
     def _take(self, branch: Any, rows: DataFrame, epoch: Epoch) -> None:
         write, context = self.write, branch._context
         if not self._is_fresh and _is_committed(context, branch.name, write.path, epoch):
+            _consume(rows)
             return
         once = f"{epoch.key}/write"
-        if self._is_fresh or not self._is_staged(context, branch.name, once):
+        if not self._is_fresh and self._is_staged(context, branch.name, once):
+            _consume(rows)
+        else:
             options = dict(write.options)
             if write.format == DELTA:
                 options |= {"txnAppId": f"sparklake/{epoch.query}", "txnVersion": epoch.number}
-            branch.write(
+            result = branch.write(
                 rows,
                 write.path,
                 format=write.format,
@@ -192,6 +195,8 @@ class EpochWriter:
                 once=once,
                 **options,
             )
+            if not (self._is_fresh or result.files):
+                _consume(rows)  # Delta may have skipped it.
         if (epoch.number + 1) % write.every == 0:
             branch.commit(
                 f"write batch {epoch.number} of a stream to {write.path}",
@@ -212,6 +217,11 @@ class EpochWriter:
         # Addresses outlive keys, also of files that others committed.
         masks = (pc.match_substring(each.column("address"), place) for each in batches)
         return any(pc.any(each).as_py() for each in masks)
+
+
+def _consume(rows: DataFrame) -> None:
+    """Run a skipped micro-batch: the state of its query is the one after these rows."""
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def _is_committed(context: Context, branch: str, path: str, epoch: Epoch) -> bool:

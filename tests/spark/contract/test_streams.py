@@ -136,6 +136,36 @@ def test_batches_that_wait_for_a_commit_are_not_staged_again_after_their_keys_ex
     assert not main.is_dirty
 
 
+@pytest.mark.parametrize(
+    "table_format", ["parquet", pytest.param("delta", marks=pytest.mark.system)]
+)
+def test_a_skipped_batch_of_a_stream_with_state_consumes_its_rows(
+    repo: Repository, source: Source, lake_dsn: str, table_format: str
+) -> None:
+    main = repo.branch("main")
+
+    def run() -> None:
+        rows = source.rows().dropDuplicates(["id"])
+        options = {"format": table_format, "every": 2, "trigger": NOW}
+        finish(main.write_stream(rows, TABLE, source.checkpoint, **options))
+
+    source.add(1, 1, 2)
+    run()
+    # Staged, with a key and without one; then committed.
+    for expires, last in ((False, 2), (True, 2), (True, 3)):
+        if last == 3:
+            source.add(3)
+            run()
+        source.forget_the_last_commit()
+        if expires:
+            expire_keys(lake_dsn)
+        run()
+        assert ids(repo) == [*range(1, last + 1)]
+    source.add(1, 2, 3, 4)
+    run()
+    assert ids(repo) == [1, 2, 3, 4]
+
+
 def expire_keys(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DELETE FROM sparklake.once_keys")
