@@ -133,13 +133,15 @@ class AvroFile:
             if block.tell() != len(data):
                 raise CorruptFileError("an Avro file has a block with trailing bytes")
 
-    def with_optional_long(self, name: str, number: int, record: int | None = None) -> AvroFile:
-        """Return the file with another optional field, for new records only.
+    def with_field(self, name: str, number: int, kind: str, record: int | None = None) -> AvroFile:
+        """Return the file with another field, for new records only. A field `long?` is optional.
 
         A `record` is the nested one that has the field.
         """
         schema = msgspec.json.decode(self.header["avro.schema"])
-        column = {"name": name, "type": ["null", "long"], "default": None, "field-id": number}
+        column: dict[str, Any] = {"name": name, "type": kind, "field-id": number}
+        if kind.endswith("?"):
+            column |= {"type": ["null", kind[:-1]], "default": None}
         nested = (each["type"] for each in schema["fields"] if each.get("field-id") == record)
         (schema if record is None else next(nested))["fields"].append(column)
         text = msgspec.json.encode(schema)

@@ -23,6 +23,16 @@ _ROWS, _FIRST_ROW = 103, 142
 _PARTITIONS, _LIST_CONTENT, _LIST_FIRST_ROW = 507, 517, 520
 
 _ENTRY_FIELDS = {1: (_SNAPSHOT,), 2: (_SNAPSHOT, _SEQUENCE, _FILE_SEQUENCE)}
+_SECOND_VERSION = (
+    *(("sequence_number", _SEQUENCE, "long?", None),),
+    *(("file_sequence_number", _FILE_SEQUENCE, "long?", None), ("content", 134, "int", _FILE)),
+)
+"""The fields of entries that format version 1 lacks."""
+
+_LIST_SECOND_VERSION = (
+    *(("content", _LIST_CONTENT, "int"), ("sequence_number", 515, "long")),
+    ("min_sequence_number", 516, "long"),
+)
 _LIST_FIELDS = {1: (500, 501, 502, 503), 2: (*range(500, 507), *range(512, 518)), 3: (520,)}
 
 
@@ -115,8 +125,9 @@ def _live(avro: AvroFile, listed: ById, manifest: Manifest) -> Iterator[Entry]:
         if each.get(_SNAPSHOT) is None:
             fields[_SNAPSHOT] = listed[503]
         for number in (_SEQUENCE, _FILE_SEQUENCE):
-            if number in fields and fields[number] is None:
+            if fields.get(number) is None:
                 fields[number] = manifest.sequence_number if each[_STATUS] == ADDED else 0
+        fields[_FILE].setdefault(134, int(file.content))
         if file.content is Content.DATA:
             # A manifest of an earlier version has no field for row ids, and its files have some.
             first = fields[_FILE].setdefault(_FIRST_ROW, None)
@@ -127,20 +138,29 @@ def _live(avro: AvroFile, listed: ById, manifest: Manifest) -> Iterator[Entry]:
 
 
 def rewritable(version: int, manifest: ManifestFile) -> ManifestFile:
-    """Return a manifest to write with other entries. One of an earlier version gets row ids.
+    """Return a manifest to write with other entries, with all fields of a format version.
 
     Raises:
         InvalidInputError: It lacks fields that rewritten entries need.
     """
     columns = {each["id"]: each for each in manifest.avro.schema["fields"]}
-    if missing := {*_ENTRY_FIELDS[min(version, 2)]} - columns.keys():
+    if missing := {*_ENTRY_FIELDS[1]} - columns.keys():
         raise InvalidInputError(
             f"its manifest {manifest.listed[500]} lacks the fields {sorted(missing)} of format "
             f"version {version}"
         )
+    if version > 1 and not {*_ENTRY_FIELDS[2]} <= columns.keys():
+        avro = manifest.avro
+        for each in _SECOND_VERSION:
+            avro = avro.with_field(*each)
+        # Their places in the list are those of a file before sequence numbers.
+        listed = {**dict.fromkeys((number for _, number, _ in _LIST_SECOND_VERSION), 0)}
+        header = {**avro.header, "format-version": b"2", "content": b"data"}
+        avro = replace(avro, header=header)
+        manifest = replace(manifest, avro=avro, listed={**listed, **manifest.listed})
     names = {each["id"] for each in columns.get(_FILE, {}).get("type", {}).get("fields", ())}
     if version > 2 and manifest.listed.get(_LIST_CONTENT) == 0 and _FIRST_ROW not in names:
-        avro = manifest.avro.with_optional_long("first_row_id", _FIRST_ROW, _FILE)
+        avro = manifest.avro.with_field("first_row_id", _FIRST_ROW, "long?", _FILE)
         return replace(manifest, avro=avro)
     return manifest
 
@@ -170,11 +190,17 @@ class ManifestList:
             entries[parse_manifest(each).path] = each
         return ManifestList(avro, entries)
 
-    def with_row_ids(self) -> ManifestList:
-        """Return a list of format version 3 for new entries."""
-        if any(each["id"] == _LIST_FIRST_ROW for each in self.avro.schema["fields"]):
-            return self
-        return replace(self, avro=self.avro.with_optional_long("first_row_id", _LIST_FIRST_ROW))
+    def rewritable(self, version: int) -> ManifestList:
+        """Return a list with all fields of a format version, for new entries."""
+        ids, avro = {each["id"] for each in self.avro.schema["fields"]}, self.avro
+        for name, number, kind in _LIST_SECOND_VERSION if version > 1 else ():
+            if number not in ids:
+                avro = avro.with_field(name, number, kind)
+        if version > 2 and _LIST_FIRST_ROW not in ids:
+            avro = avro.with_field("first_row_id", _LIST_FIRST_ROW, "long?")
+        return replace(
+            self, avro=replace(avro, header={**avro.header, "format-version": b"%d" % version})
+        )
 
     def written(self, version: int, entries: Iterable[ById], header: Mapping[str, str]) -> bytes:
         """Return a manifest list of the same schema. Entries may be those of another one."""
@@ -191,6 +217,9 @@ class ManifestList:
                     f"its manifest list has the unknown fields {sorted(unknown)}"
                 )
             row = {number: each.get(number) for number in fields}
+            for _, number, _ in _LIST_SECOND_VERSION:
+                if number in row and row[number] is None:
+                    row[number] = 0
             # The bounds of a manifest apply to one with fewer files, too.
             columns = row.get(_PARTITIONS)
             if columns is not None:

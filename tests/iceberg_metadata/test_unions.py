@@ -225,6 +225,39 @@ def test_deletes_beside_appends(base: Side) -> None:
     assert live(unite(base, source, dest)[0]) == {"a": [1, 2], "b": [], "c": [3], "d": []}
 
 
+@pytest.mark.parametrize("base", [3], indirect=True)
+def test_vectors_replaced_by_both(base: Side) -> None:
+    base.commit(data(base, "a"))
+    base.commit(deletes(base, {"a": [3]}), operation="delete")
+    source, dest = base.fork("s"), base.fork("d")
+    source.commit(deletes(source, {"a": [2, 3]}), ["dv a"], operation="delete")
+    dest.commit(deletes(dest, {"a": [1, 3]}), ["dv a"], operation="delete")
+    assert live(unite(base, source, dest)[0]) == {"a": [1, 2, 3]}
+    dest.commit(deletes(dest, {"a": [1, 2, 3]}), ["dv a"], operation="delete")
+    refused(source, dest, base, "the same rows.*position 2")
+    dest.commit(data(dest, "b"), ["a", "dv a"], "replace")
+    refused(source, dest, base, "dest removed or rewrote files in which source deleted")
+
+
+@pytest.mark.parametrize("base", [3], indirect=True)
+@pytest.mark.parametrize("before", [[], [1]])
+def test_a_pick_of_deletes_after_others_in_the_file(base: Side, before: list[int]) -> None:
+    base.commit(data(base, "a"))
+    old = ["dv a"] if before else []
+    if before:
+        base.commit(deletes(base, {"a": before}), operation="delete")
+    dest, parent = base.fork("d"), base.fork("p")
+    parent.commit(deletes(parent, {"a": [*before, 3]}), old, operation="delete")
+    picked = parent.fork("s")
+    rows = {"a": [*before, 3, 5]}
+    picked.commit({**deletes(picked, rows), **data(picked, "c")}, ["dv a"], operation="overwrite")
+    assert live(unite(parent, picked, dest)[0]) == {"a": [*before, 5], "c": []}
+    dest.commit(deletes(dest, {"a": [*before, 7]}), old, operation="delete")
+    assert live(unite(parent, picked, dest)[0]) == {"a": [*before, 5, 7], "c": []}
+    dest.commit(deletes(dest, {"a": [*before, 5, 7]}), ["dv a"], operation="delete")
+    refused(picked, dest, parent, "the same rows.*position 5")
+
+
 @WITH_DELETES
 def test_deletes_of_different_rows_in_one_file(base: Side) -> None:
     source, dest = start(base, "a")
@@ -438,7 +471,6 @@ def test_what_is_refused(base: Side) -> None:
     source.commit(data(source, "c"))
     for more, reason in (
         ({"table-uuid": "other"}, "changed its table-uuid"),
-        ({"format-version": 3}, "changed its format-version"),
         ({"later": 1}, "unknown field 'later'"),
         ({"refs": {"audit": {"snapshot-id": 1, "type": "tag"}}}, "own branches or tags"),
         (

@@ -121,7 +121,7 @@ class Continuation:
             header["sequence-number"] = str(sequence)
         if self.version > 2:
             header["first-row-id"] = str(first_row)
-        body = template.written(self.version, listed.values(), header)
+        body = template.rewritable(self.version).written(self.version, listed.values(), header)
         name = f"{METADATA_FOLDER}snap-{number}-1-{self.signature.token}.avro"
         snapshot: dict[str, Any] = {
             "snapshot-id": number,

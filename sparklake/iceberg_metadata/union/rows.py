@@ -195,8 +195,7 @@ class RowTables:
             first = {_FIRST_ROW: manifest.listed[_FIRST_ROW]} if _FIRST_ROW in fields else {}
             rows.append({**fields, **first})
         file = f"{METADATA_FOLDER}{name}-snap.avro"
-        listed = listed.with_row_ids() if version > 2 else listed
-        files[file] = listed.written(version, [*rows, *deletes], {})
+        files[file] = listed.rewritable(version).written(version, [*rows, *deletes], {})
         snapshot = {key: each for key, each in current.items() if key != "parent-snapshot-id"}
         snapshot |= {
             "manifest-list": place(file),

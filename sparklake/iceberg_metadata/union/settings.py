@@ -21,7 +21,8 @@ _SETTLED = (
     *("partition-specs", "default-spec-id", "last-partition-id", "properties", "sort-orders"),
     "default-sort-order-id",
 )
-_FIXED = ("format-version", "table-uuid")
+_FIXED = ("table-uuid",)
+_VERSION = "format-version"
 _MAIN = "main"
 _WIDER = {("int", "long"), ("float", "double")}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]+)\s*,\s*([0-9]+)\s*\)")
@@ -47,7 +48,7 @@ def settled(
         if not base.get(name) == source.get(name) == dest.get(name):
             raise UnmergeableTableError(f"a side changed its {name}, or is another table")
     for name in sorted(source.keys() | base.keys()):
-        is_known = name in (*_OF_SNAPSHOTS, *_SETTLED, *_FIXED)
+        is_known = name in (*_OF_SNAPSHOTS, *_SETTLED, *_FIXED, _VERSION)
         if not is_known and source.get(name) != base.get(name) != dest.get(name):
             raise UnmergeableTableError(f"both sides changed its unknown field {name!r}")
         if not is_known and source.get(name) not in (base.get(name), dest.get(name)):
@@ -61,13 +62,32 @@ def settled(
             f"both sides gave the column id {min(of_files)} to different columns, and source "
             "partitions or sorts by it"
         )
-    result = _with_schema(base, source, dest, theirs, ours, clashing)
+    result = _upgraded(dest, max(each[_VERSION] for each in (source, dest)))
+    result = _with_schema(base, source, result, theirs, ours, clashing)
     result = _with_specs(base, source, result, theirs)
     result = _with_orders(base, source, result)
     properties = _properties(base, source, dest)
     if properties == (dest.get("properties") or {}):
         return result
     return {**result, "properties": properties}
+
+
+def _upgraded(dest: Document, version: int) -> Document:
+    """Return metadata of a format version. Snapshots and manifests of earlier ones stay valid."""
+    if dest[_VERSION] == version:
+        return dest
+    if not (dest.get("schemas") and dest.get("partition-specs")):
+        raise UnmergeableTableError(
+            "dest lacks the lists of its schemas and partition specs, which format version "
+            f"{version} requires: upgrade dest, too"
+        )
+    old = ("schema", "partition-spec") if version > 1 else ()
+    result = {name: each for name, each in dest.items() if name not in old}
+    return {
+        **result,
+        _VERSION: version,
+        "last-sequence-number": dest.get("last-sequence-number", 0),
+    }
 
 
 def _named_refs(document: Document) -> Mapping[str, Any]:
@@ -82,7 +102,9 @@ def _properties(base: Document, source: Document, dest: Document) -> dict[str, s
         if after == before or after == our.get(name):
             continue
         if our.get(name) != before:
-            raise UnmergeableTableError(f"both sides changed the property {name!r}")
+            raise UnmergeableTableError(
+                f"both sides changed the property {name!r}. Set it to the same value on both"
+            )
         our[name] = after
     return {name: each for name, each in our.items() if each is not None}
 
@@ -116,14 +138,15 @@ def _with_schema(
 ) -> Document:
     old, their, our = map(_current, (base, source, dest))
     if any(each.data_added for each in theirs):
-        _check_fits(old, our, "dest")
+        _check_fits(old, our, their, "dest")
     if any(each.data_added for each in ours):
-        _check_fits(old, their, "source")
+        _check_fits(old, their, our, "source")
     used = clashing & {number for each in theirs for number in _used(source, each)}
     if used:
         raise UnmergeableTableError(
             f"both sides gave the column id {min(used)} to different columns, and source's files "
-            "have it"
+            "have it. If dest's files do not, merge dest into source first, and then source into "
+            "dest"
         )
     if _plain(their) in (_plain(old), _plain(our)):
         return dest
@@ -238,18 +261,22 @@ def _column(number: int, name: str, kind: Any, required: bool) -> Iterator[tuple
         yield from _column(kind["value-id"], "value", kind["value"], kind["value-required"])
 
 
-def _check_fits(before: Field, after: Field, changer: str) -> None:
-    """Reject a changed schema if files on the other side may not fit."""
-    old = dict(_numbered(before))
+def _check_fits(before: Field, after: Field, other: Field, changer: str) -> None:
+    """Reject a changed schema if files of the other side may not fit, unless it has the change."""
+    old, same = dict(_numbered(before)), dict(_numbered(other))
     for number, (name, kind, required) in _numbered(after):
+        if same.get(number) == (name, kind, required):
+            continue
         _, kind_before, was_required = old.get(number, (name, kind, False))
         if kind != kind_before and not _is_wider(kind_before, kind):
             raise UnmergeableTableError(
-                f"{changer} changed the type of {name!r}, and the other side added files"
+                f"{changer} changed the type of {name!r}, and the other side added files. Change "
+                "it there, too"
             )
         if required and not was_required:
             raise UnmergeableTableError(
-                f"{changer} made {name!r} required, and the other side added files"
+                f"{changer} made {name!r} required, and the other side added files. Make it "
+                "required there, too, or optional here"
             )
 
 

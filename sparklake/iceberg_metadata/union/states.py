@@ -15,6 +15,11 @@ from sparklake.unions.commits import standing
 from sparklake.unions.conflicts import OverlappingRowsError, UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions, positions
 
+_AFTER_OTHERS = (
+    "source rewrote files, or dropped their deletes, after changes that dest lacks. Pick these "
+    "first"
+)
+
 
 @dataclass
 class FileStates:
@@ -22,7 +27,8 @@ class FileStates:
 
     `touched` are the rows that commits only of dest deleted or restored, by data file.
     `source_rows` are those of source's commits that dest lacks and that are not repeated, as before
-    a cherry-pick, and `source_losses` the data files that these commits removed.
+    a cherry-pick, `lacking` the files that these commits added, and `source_losses` the data files
+    that they removed.
     """
 
     dest: Table
@@ -33,6 +39,7 @@ class FileStates:
     touched: dict[str, Positions] = field(default_factory=dict)
     source_rows: dict[str, Positions] = field(default_factory=dict)
     source_losses: set[str] = field(default_factory=set)
+    lacking: set[FileKey] = field(default_factory=set)
     last: dict[FileKey, IcebergCommit] = field(default_factory=dict)
     ours: set[FileKey] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
@@ -54,6 +61,12 @@ class FileStates:
         """Note a commit of source that dest lacks."""
         for key in commit.added:
             self.live.setdefault(key, False)
+        self.lacking.update(commit.added)
+        # Dest has the vector from before these commits.
+        for each in (*commit.removed.values(), *commit.added.values()):
+            if each.file.is_vector:
+                is_live = each.key in commit.removed and self.is_live(each.key)
+                self.vectors.setdefault(vector_target(each), each if is_live else None)
         _join(self.source_rows, changed_rows(source, commit))
         self.source_losses.update(each.file.path for each in commit.data_removed)
 
@@ -76,8 +89,17 @@ class FileStates:
 
     def check(self, source: Table, commit: IcebergCommit) -> set[FileKey]:
         """Reject a commit whose files do not fit dest's; return the deletes that both replaced."""
-        absent = {each for each in commit.removed if not self.is_live(each)}
+        vectors = {vector_target(each) for each in commit.added.values() if each.file.is_vector}
+        absent = {
+            key
+            for key, each in commit.removed.items()
+            if not self.is_live(key)
+            and not (each.file.is_vector and vector_target(each) in vectors)
+        }
         replaced = {each for each in absent if self._is_replaced(source, commit, each)}
+        lacking = absent & self.lacking - replaced
+        if lacking:
+            raise UnmergeableTableError(_AFTER_OTHERS, (each.path for each in lacking))
         if absent - replaced:
             raise UnmergeableTableError(
                 "source removed or rewrote files that dest removed, rewrote or never had",
@@ -94,10 +116,7 @@ class FileStates:
             for path in source.deleted_rows(each)
         }
         if before or targets & self.source_losses:
-            raise UnmergeableTableError(
-                "source rewrote files, or dropped their deletes, after changes that dest lacks",
-                [*before, *(targets & self.source_losses)],
-            )
+            raise UnmergeableTableError(_AFTER_OTHERS, [*before, *(targets & self.source_losses)])
         twice = [key.path for key in commit.added if self.live.get(key)]
         if twice:
             raise UnmergeableTableError("both sides added the same files", twice)

@@ -56,8 +56,8 @@ def united(
     if undone:
         return _undoing(undone, (base, source, dest), apart, signature)
     theirs, ours = apart.repeated(), apart.ours
-    _check_format(source.document, (*theirs, *ours))
     document = settled(base.document, source.document, dest.document, theirs, ours)
+    _check_format(document, theirs, ours)
     if not theirs and document == dest.document:
         return UnitedTable()
     check_overwrites(source, theirs, dest, ours)
@@ -75,15 +75,24 @@ def united(
     return UnitedTable(replay.result.files, replay.needed)
 
 
-def _check_format(document: Document, commits: Iterable[IcebergCommit]) -> None:
+def _check_format(
+    document: Document, theirs: Iterable[IcebergCommit], ours: Iterable[IcebergCommit]
+) -> None:
+    """Reject new position deletes of an earlier format version beside vectors of the same files.
+
+    A vector replaces all position deletes of its file.
+    """
     if document["format-version"] < 3:
         return
-    for entry in (each for one in commits for each in (*one.added.values(), *one.removed.values())):
-        if is_plain_delete(entry):
-            raise UnmergeableTableError(
-                "it has position deletes of an earlier format version beside deletion vectors",
-                [entry.file.path],
-            )
+    added = [[entry for each in side for entry in each.added.values()] for side in (theirs, ours)]
+    plain = list(filter(is_plain_delete, added[0]))
+    if any(each.file.is_vector for each in added[0]):
+        plain += filter(is_plain_delete, added[1])
+    if plain:
+        raise UnmergeableTableError(
+            "it has position deletes of an earlier format version beside deletion vectors",
+            [plain[0].file.path],
+        )
 
 
 @dataclass
@@ -242,8 +251,13 @@ def _undoing(
         )
     if not targets:
         return UnitedTable()
-    _check_format(source.document, (*targets, *since))
     added, removed = net_changes(targets)
+    later = (entry for each in since for entry in each.added.values())
+    restored_deletes = any(map(is_plain_delete, (*added.values(), *removed.values(), *later)))
+    if document["format-version"] > 2 and restored_deletes:
+        raise UnmergeableTableError(
+            "it has position deletes of an earlier format version beside deletion vectors"
+        )
     shared = {each.origin for each in ours} - {each.origin for each in since}
     states = FileStates.of(dest, ours, shared)
     absent = [

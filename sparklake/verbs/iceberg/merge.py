@@ -9,6 +9,7 @@ from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import prefix_interval
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
+from sparklake.iceberg_metadata.union.rows import RowTables
 from sparklake.iceberg_metadata.union.snapshots import IcebergApart, commits_apart
 from sparklake.iceberg_metadata.union.unite import united
 from sparklake.namespace.addresses import new_data_key
@@ -35,7 +36,9 @@ def iceberg_union(
     if have_log(context, sides, [union.table]):
         return _by_keys(union, resolution)
     if base != source and not sides.path_filter.holds(prefix_interval(union.table)):
-        return replace(union, refusal="the selected paths include only a part of the table")
+        return replace(
+            union, refusal="the selected paths include only a part of the table. Select its folder"
+        )
     if base in (source, dest):
         return None
     return _united(context, sides, union, folders, resolution)
@@ -75,6 +78,7 @@ def _united(
             union,
             refusal=str(error),
             may_be_taken=True,
+            may_merge_rows=_may_merge_rows(tables, apart),
             overlaps={
                 dest.key(path).removeprefix(union.table).decode(): positions
                 for path, positions in error.rows.items()
@@ -94,6 +98,15 @@ def _united(
         pending = None if rule is None else IcebergRows(context, sides, rule, tables, apart)
         return replace(refused, pending=pending)
     return replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
+
+
+def _may_merge_rows(tables: Sequence[SideTable], apart: IcebergApart) -> bool:
+    try:
+        with unmergeable():
+            RowTables.of([each.table for each in tables], apart)
+    except UnmergeableTableError:
+        return False
+    return True
 
 
 def _apart(

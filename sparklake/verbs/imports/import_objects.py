@@ -136,8 +136,8 @@ def _import_objects(
     context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
     message = options.message or f"Import {source_name(source)}"
-    source, options = _of_object(source, options)
     signature = sign(context, message, options.committer, options.metadata)
+    source, options = _of_object(source, options)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
     state = open_branch(context, branch, Action.COMMIT)
     check_clean(state, "import into it")

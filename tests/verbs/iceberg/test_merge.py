@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from campaigns.iceberg.branch_tables import TABLE, BranchTable
 from sparklake import Branch, Repository
@@ -247,13 +247,85 @@ def test_schemas(table: BranchTable) -> None:
     assert len(table.rows("main")) == 7
 
 
+@pytest.mark.parametrize("upgraded", ["dev", "main"])
+@pytest.mark.parametrize("when", ["before", "after", "alone"])
+def test_an_upgrade_and_commits_of_the_other_side(
+    repo: Repository, tmp_path: Path, upgraded: str, when: str
+) -> None:
+    table = BranchTable(repo, tmp_path / "t", SCHEMA, BY_NAME, version=1)
+    dev, main = start(table, append(1, 2), append(3, 4, name="y"))
+
+    def upgrade(one: Table) -> None:
+        with one.transaction() as transaction:
+            transaction.upgrade_table_version(2)
+
+    mine, other = (dev, main) if upgraded == "dev" else (main, dev)
+    steps = {"before": (upgrade, append(5)), "after": (append(5), upgrade), "alone": (upgrade,)}
+    for each in steps[when]:
+        table.commit(mine, each)
+    table.commit(other, append(6, name="y"))
+    table.commit(other, delete(1))
+    repo.merge("dev", "main")
+    merged = [2, 3, 4, *([5] if when != "alone" else []), 6]
+    assert sorted(ids(table, "main")) == merged
+    assert table.table("main").metadata.format_version == 2
+    check_names(table, "main")
+    table.commit(main, delete(3))
+    table.commit(main, append(7))
+    assert sorted(ids(table, "main")) == [*(each for each in merged if each != 3), 7]
+    if when == "before":  # Also back, and undone.
+        table.commit(dev, append(8))
+        repo.merge("main", "dev")
+        assert sorted(ids(table, "dev")) == [2, 4, 5, 6, 7, 8]
+        check_names(table, "dev")
+
+
 def test_columns_of_one_id_in_files(table: BranchTable) -> None:
     dev, main = start(table)
     table.commit(dev, add_column("theirs"))
     table.commit(dev, append(5))
     table.commit(main, add_column("ours"))
-    with pytest.raises(MergeConflictError, match="the column id 3 to different columns"):
+    with pytest.raises(
+        MergeConflictError, match=r"the column id 3 .* merge dest into source"
+    ):
         table.repo.merge("dev", "main")
+    table.repo.merge("main", "dev")
+    table.repo.merge("dev", "main")
+    fields = {each.name: each.field_id for each in table.table("main").schema().fields}
+    assert fields == {"id": 1, "name": 2, "theirs": 3, "ours": 4}
+    assert len(table.rows("main")) == 5
+
+
+@pytest.mark.parametrize("kind", [LongType(), None])
+def test_a_type_changed_on_one_side(repo: Repository, tmp_path: Path, kind: Any) -> None:
+    """What one side cannot change alone is merged after the same change on both."""
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "n", IntegerType()))
+    table = BranchTable(repo, tmp_path / "t", schema)
+
+    def change(one: Table) -> None:
+        with one.update_schema(allow_incompatible_changes=True) as update:
+            update.update_column("n", kind, required=None if kind else True)
+
+    def rows(*ids: int) -> Callable[[Table], None]:
+        def write(one: Table) -> None:
+            nullable = not one.schema().find_field("n").required
+            fields = [pa.field("id", pa.int64()), pa.field("n", pa.int32(), nullable=nullable)]
+            one.append(pa.table([[*ids], [*ids]], schema=pa.schema(fields)))
+
+        return write
+
+    dev, main = start(table, rows(1))
+    table.commit(dev, change)
+    table.commit(main, rows(2))
+    if kind is None:
+        with pytest.raises(MergeConflictError, match="required there, too, or optional here"):
+            repo.merge("dev", "main")
+        table.commit(main, change)
+        table.commit(dev, rows(3))
+    repo.merge("dev", "main")
+    assert ids(table, "main") == [1, 2, *([3] if kind is None else [])]
+    table.commit(main, rows(4))
+    assert len(table.rows("main")) == (4 if kind is None else 3)
 
 
 def test_properties(table: BranchTable) -> None:
@@ -271,8 +343,11 @@ def test_properties(table: BranchTable) -> None:
     assert {"a": "1", "b": "2", "c": "3"}.items() <= table.table("main").properties.items()
     table.commit(dev, set_to(a="4"))
     table.commit(main, set_to(a="5"))
-    with pytest.raises(MergeConflictError, match="both sides changed the property 'a'"):
+    with pytest.raises(MergeConflictError, match=r"property 'a'. Set it to the same value on both"):
         table.repo.merge("dev", "main")
+    table.commit(dev, set_to(a="5"))
+    table.repo.merge("dev", "main")
+    assert table.table("main").properties["a"] == "5"
 
 
 def test_partitions(repo: Repository, tmp_path: Path) -> None:
@@ -327,8 +402,10 @@ def test_a_side_without_the_table(table: BranchTable) -> None:
     table.commit(dev, append(5))
     main.delete_prefix(f"{TABLE}/")
     main.commit("remove")
-    with pytest.raises(MergeConflictError, match="deleted the table's metadata"):
+    with pytest.raises(MergeConflictError, match=r"dest deleted it.*source-wins"):
         table.repo.merge("dev", "main")
+    table.repo.merge("dev", "main", strategy="source-wins")
+    assert ids(table, "main") == [1, 2, 3, 4, 5]
 
 
 def test_cost_follows_the_change(table: BranchTable, monkeypatch: pytest.MonkeyPatch) -> None:
