@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sparklake.graveler.json_errors import decode_json
-from sparklake.iceberg_metadata.metadata import decompressed, parse_metadata
+from sparklake.iceberg_metadata.metadata import REMEDY, decompressed, parse_metadata
 
 Document: TypeAlias = dict[str, Any]
 Place: TypeAlias = Callable[[str], str]
@@ -31,7 +31,7 @@ def decode_document(body: bytes) -> Document:
         InvalidInputError: The format version is unknown, or the table is encrypted.
     """
     parse_metadata(body)
-    return decode_json(decompressed(body), dict[str, Any], "its metadata")
+    return decode_json(decompressed(body), dict[str, Any], "its metadata", REMEDY)
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:

@@ -27,6 +27,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.store import LocalStore
@@ -454,6 +455,24 @@ def test_a_repository_deleted_under_a_handle(small_lake: Lake, repo: Repository)
             verb()
     assert files_below(namespace_of(repo)) == before
     assert memory_lake().repositories() == []
+
+
+def test_a_lost_ownership_marker_is_written_again(small_lake: Lake, folder: Path) -> None:
+    """Nothing else is missing, so no backup is needed."""
+    repo = small_lake.create_repository("lake", str(folder / "namespace"))
+    commit_all(repo.branch("main"), {"k": b"v"}, "m")
+    repo.branch("main").put("k", b"w")
+    (folder / "namespace" / NAMESPACE_MARKER_KEY).unlink()
+    with pytest.raises(StoreUnreachableError, match="tree files are there, so run `sparklake rep"):
+        repo.branch("main").commit("m")
+    repo.repair()
+    repo.branch("main").commit("m")
+
+
+def test_a_folder_in_place_of_an_object(folder: Path) -> None:
+    (folder / "store" / "k").mkdir(parents=True)
+    with pytest.raises(MissingFileError, match=r"replaced with a directory .* put the file back"):
+        LocalStore(folder / "store").get("k")
 
 
 def test_an_empty_branch_does_not_commit_into_another_directory(

@@ -127,9 +127,14 @@ def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) ->
 def check_namespace(store: ObjectStore) -> None:
     """Raise StoreUnreachableError if a local namespace seems lost, such as on an unmounted disk."""
     if store.traits.is_local and store.find(NAMESPACE_MARKER_KEY) is None:
+        remedy = (
+            "mount its disk, or restore it from a backup"
+            if is_bare(store)
+            else "its tree files are there, so run `sparklake repair`, which writes it again"
+        )
         raise errors.StoreUnreachableError(
             f"{store.uri} is no longer the storage namespace of this repository, because "
-            f"{NAMESPACE_MARKER_KEY} is missing: mount its disk, or restore it from a backup"
+            f"{NAMESPACE_MARKER_KEY} is missing: {remedy}"
         )
 
 

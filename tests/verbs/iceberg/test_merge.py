@@ -285,9 +285,7 @@ def test_columns_of_one_id_in_files(table: BranchTable) -> None:
     table.commit(dev, add_column("theirs"))
     table.commit(dev, append(5))
     table.commit(main, add_column("ours"))
-    with pytest.raises(
-        MergeConflictError, match=r"the column id 3 .* merge dest into source"
-    ):
+    with pytest.raises(MergeConflictError, match=r"the column id 3 .* merge dest into source"):
         table.repo.merge("dev", "main")
     table.repo.merge("main", "dev")
     table.repo.merge("dev", "main")

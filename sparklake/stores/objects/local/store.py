@@ -258,6 +258,11 @@ class LocalStore:
         with local_files.store_errors(path):
             try:
                 yield
+            except IsADirectoryError as error:
+                raise MissingFileError(
+                    f"The object {path} was replaced with a directory outside the lake: move the "
+                    "directory away, and put the file back."
+                ) from error
             except local_files.NO_FILE_ERRORS as error:
                 self._check_root()
                 raise MissingFileError(
