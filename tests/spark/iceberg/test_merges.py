@@ -153,7 +153,7 @@ def test_position_deletes_beside_vectors(table: Repository, spark: SparkSession)
 
 
 @pytest.mark.parametrize(
-    ("table", "is_united"), zip(EVERY, (False, False, True), strict=True), indirect=["table"]
+    ("table", "is_united"), [*zip(EVERY, (False, False, True), strict=True)], indirect=["table"]
 )
 def test_a_pick_after_deletes_in_the_file(
     table: Repository, spark: SparkSession, is_united: bool
