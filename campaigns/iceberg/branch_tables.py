@@ -84,13 +84,19 @@ class BranchTable:
         )
         before = f"{folder}/metadata/v0.metadata.json" if is_numbered else None
         PathCatalog.put(metadata, before)
-        self._save(repo.branch("main"), set(), "create")
+        self._stage(repo.branch("main"), set())
+        repo.branch("main").commit("create")
 
     def commit(self, branch: Branch, change: Callable[[Table], object]) -> str:
         """Apply a change on a branch, and commit the new files."""
+        self.stage(branch, change)
+        return branch.commit("change", allow_empty=True).id
+
+    def stage(self, branch: Branch, change: Callable[[Table], object]) -> None:
+        """Apply a change on a branch, and stage the new files."""
         before = self._files()
         change(self.table(branch.name))
-        return self._save(branch, before, "change")
+        self._stage(branch, before)
 
     def table(self, ref: str) -> Table:
         name = self.metadata_name(ref)
@@ -114,11 +120,10 @@ class BranchTable:
     def _files(self) -> set[Path]:
         return {each for each in self.folder.rglob("*") if each.is_file()}
 
-    def _save(self, branch: Branch, before: set[Path], message: str) -> str:
+    def _stage(self, branch: Branch, before: set[Path]) -> None:
         new = self._files() - before
         # A numbered version of another branch is replaced.
         names = [each.relative_to(self.folder) for each in new]
         branch.put_many({f"{TABLE}/{name}": (self.folder / name).read_bytes() for name in names})
         for each in self.folder.glob("metadata/v*.metadata.json"):
             each.unlink()
-        return branch.commit(message, allow_empty=True).id

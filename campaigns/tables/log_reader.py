@@ -8,20 +8,17 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
 import pyarrow.parquet as pq
 
-from campaigns.tables.operations import PART, Value
-
-Contents: TypeAlias = list[tuple[tuple[str, Value], ...]]
-"""The rows of a table in order, each with its columns in order."""
+from campaigns.tables.operations import PART, Contents, in_order
 
 Read = Callable[[str], bytes]
 """A function that returns the bytes of a file by its path in the table."""
@@ -69,8 +66,7 @@ class Log:
             same = old is None or old.get("deletionVector") == fields.get("deletionVector")
             _require(same, f"version {version} adds a file twice")
             _require(
-                "defaultRowCommitVersion" not in fields
-                or fields["defaultRowCommitVersion"] <= version,
+                (fields.get("defaultRowCommitVersion") or 0) <= version,
                 f"version {version} has rows of a later one",
             )
             self.files[path] = fields
@@ -105,29 +101,52 @@ class Log:
 
 def contents_of(log: Log, read: Read) -> Contents:
     """Return the rows of a table, in order."""
-    columns = {
-        each["name"]: each["metadata"].get("delta.columnMapping.physicalName", each["name"])
-        for each in log.schema
-    }
-    rows = (
-        tuple(sorted((name, row.get(column)) for name, column in columns.items()))
+    return in_order(
+        {name: _cell(row, physical) for name, physical in _columns(log.schema).items()}
         for path, fields in log.files.items()
-        for row in _rows(path, fields, columns, read)
+        for row in _rows(path, fields, _physical(log.schema), read)
     )
-    return sorted(rows, key=repr)
+
+
+def _columns(fields: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the names in files of all columns and fields of structs."""
+    columns: dict[str, list[str]] = {}
+    for name, physical in _physical(fields).items():
+        (kind,) = (each["type"] for each in fields if each["name"] == name)
+        if isinstance(kind, dict):
+            inner = _physical(kind["fields"])
+            columns |= {f"{name}.{at}": [physical, each] for at, each in inner.items()}
+        else:
+            columns[name] = [physical]
+    return columns
+
+
+def _physical(fields: Sequence[dict[str, Any]]) -> dict[str, str]:
+    return {
+        each["name"]: (each["metadata"] or {}).get("delta.columnMapping.physicalName", each["name"])
+        for each in fields
+    }
+
+
+def _cell(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = row
+    for name in path:
+        value = value and value.get(name)
+    return value
 
 
 def _rows(
     path: str, fields: Mapping[str, Any], columns: Mapping[str, str], read: Read
-) -> Iterator[dict[str, Value]]:
+) -> Iterator[dict[str, Any]]:
     table = pq.ParquetFile(BytesIO(read(path))).read()
     count = json.loads(fields["stats"])["numRecords"]
     _require(table.num_rows == count, f"the statistics of {path} have {count} rows")
-    parts: dict[str, Value] = {
+    parts = {
         name: int(value) if name == columns[PART] and value is not None else value
         for name, value in fields["partitionValues"].items()
     }
-    gone = set(_positions(fields["deletionVector"], read)) if "deletionVector" in fields else set()
+    vector = fields.get("deletionVector")
+    gone = set(_positions(vector, read)) if vector else set()
     _require(all(each < count for each in gone), f"the vector of {path} exceeds its rows")
     for at, row in enumerate(table.to_pylist()):
         if at not in gone:

@@ -1,32 +1,39 @@
-"""Random histories of two branches over one Delta table, merged.
+"""Random histories of two branches over one table, merged, in two layouts of its files.
 
-    python -m campaigns.tables.merges --rounds 600 --seed 1 --table figures.md
+    python -m campaigns.tables.merges --rounds 600 --seed 1 --verbs parquet "delta vectors"
 
-Each round merges two sides of a table, which Spark changed. The rows must be those of a serial
-order of both sides' operations, or the merge is refused with its reason.
+Iceberg's tables need the environment of `make test-iceberg`. Each round merges two sides. Without a
+key, the rows must be those of a serial order of both sides' operations, or the merge is refused
+with a reason of a closed list. With a rule `rows(id)`, the rows, or the keys in conflict, must be
+those of a three-way merge of dicts. Both layouts must lead to the same rows.
 """
 
 from __future__ import annotations
 
-import re
+import itertools
+import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
-from campaigns.tables.choices import Features
-from campaigns.tables.families import SIDES, Family, State, create, run
-from campaigns.tables.log_reader import Contents, WrongTableError
-from campaigns.tables.operations import Operation, Table
-from campaigns.tables.serial import Effect, find_order, orders
+from campaigns.tables.choices import Choices, Layout
+from campaigns.tables.disjoint import are_disjoint
+from campaigns.tables.families import Family, State
+from campaigns.tables.keyed import RowMerge
+from campaigns.tables.log_reader import WrongTableError
+from campaigns.tables.operations import ChangeFormat, Contents, Restore, Table
+from campaigns.tables.ports import KINDS, SPARK_4_1
+from campaigns.tables.readers import PATH, compared, read_elsewhere
+from campaigns.tables.reasons import reason_of
+from campaigns.tables.serial import Effect, find_order
 from campaigns.tables.session import small_session
-from campaigns.tables.trees import compared, read_elsewhere, read_table
 from sparklake import Branch, MergeConflictError
 from sparklake.testing.folders import memory_folder
 
@@ -34,58 +41,94 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODULE = "campaigns.tables.merges"
-FEATURES = {
-    each.name: each
-    for each in (
-        Features("plain"),
-        Features("partitions", partitioned=True),
-        Features("change feed", partitioned=True, change_feed=True),
-        Features("vectors", vectors=True),
-        Features("mapping", partitioned=True, mapping=True),
-        Features("row tracking", row_tracking=True),
-        Features("all", partitioned=True, vectors=True, mapping=True, row_tracking=True),
-    )
-}
-PAIRS = SIDES * (SIDES - 1)
+SIDES = 6
+LAYOUTS = "ab"
+FILES, KEY = "files", "key"
+PAIRS = [f"{one}-{other}" for one, other in permutations(range(SIDES), 2)]
 
-REFUSED = "refused"
-MERGED = "merged"
-BY_EFFECT = "merged, predicates not evaluated again"
-_SAMPLE = 8
+MERGED, BY_EFFECT = "merged", "merged, predicates not evaluated again"
+CONFLICTS, REFUSED = "conflicts, as expected", "refused"
+_SAMPLE = 6
+_PAIRS_OF_A_KEY = 3
+"""Every third pair is also merged by key, which needs Spark."""
 
 
 class RefusedError(Exception):
     """A conflict, with its reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a merge led to: rows, keys in conflict, or a reason."""
+
+    name: str
+    contents: Contents | None = None
+    keys: frozenset[Any] = frozenset()
+    reason: str = ""
+
+
 @dataclass(slots=True)
 class Campaign:
-    spark: SparkSession
     seed: int
     folder: Path
+    spark: SparkSession | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    _family: tuple[str, Family] | None = None
+    reasons: Counter[Cell] = field(default_factory=Counter)
+    disjoint: Counter[Cell] = field(default_factory=Counter)
+    _name: str = ""
+    _families: dict[str, Family] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
 
     def run(self, name: str) -> Cell:
-        """Run a round: a pair of sides, such as `plain:3:0-2`."""
-        features, number, pair = name.split(":")
-        family = self._grown(features, int(number))
-        first, second = map(int, pair.split("-"))
-        random = Random(name)
-        at, to = (random.randrange(1, len(family.sides[each])) for each in (first, second))
-        source, dest = family.sides[first][: at + 1], family.sides[second][: to + 1]
-        outcome = Pair(self, family, source, dest, random).run()
-        return features, outcome
+        """Run a round: a pair of sides under a rule, such as `delta plain:3:0-2:key:b`."""
+        kind, number, pair, rule, layout = name.split(":")
+        self._grow(kind, int(number))
+        key = f"{pair}:{rule}"
+        outcome = self._outcome(kind, key, layout)
+        for other in LAYOUTS[: LAYOUTS.index(layout)]:
+            _compare(self._outcome(kind, key, other), outcome, rule)
+        return f"{kind}, by {rule}", outcome.name
 
-    def _grown(self, features: str, number: int) -> Family:
-        name = f"{features}:{number}"
-        if self._family is None or self._family[0] != name:
-            seed = self.seed * 1_000_000 + number
+    def _outcome(self, kind: str, key: str, layout: str) -> Outcome:
+        if (key, layout) not in self._outcomes:
+            pair, rule = key.split(":")
+            family = self._families[layout]
+            random = Random(f"{self._name} {pair}")
+            sides = [family.sides[int(each)] for each in pair.split("-")]
+            cuts = [random.randint(1, len(each) - 1) for each in sides]
+            source, dest = (each[: at + 1] for each, at in zip(sides, cuts, strict=True))
+            round_ = Pair(self, family, source, dest, random, f"{kind}, by {rule}")
+            self._outcomes[key, layout] = round_.by_key() if rule == KEY else round_.by_files()
+        return self._outcomes[key, layout]
+
+    def _grow(self, name: str, number: int) -> None:
+        seed = f"{self.seed} {name} {number}"
+        if self._name == seed:
+            return
+        self._families.clear()
+        self._outcomes.clear()
+        kind, random = KINDS[name], Random(seed)
+        history = Choices(random, kind.operations, kind.formats).history(SIDES)
+        is_partitioned = random.random() < 0.5
+        for layout in (Layout("a", is_partitioned, seed), Layout("b", not is_partitioned, seed)):
             folder = Path(tempfile.mkdtemp(dir=self.folder))
-            family = Family.grow(self.spark, FEATURES[features], seed, folder)
-            self._family = name, family
-        return self._family[1]
+            self._families[layout.name] = Family.grow(kind, history, layout, folder, self.spark)
+        self._name = seed
+
+
+def _compare(one: Outcome, other: Outcome, rule: str) -> None:
+    """Compare the outcomes of two layouts of the same history."""
+    if REFUSED in (one.name, other.name) and (rule == FILES or one.name == other.name):
+        return
+    if (one.contents, one.keys) != (other.contents, other.keys) or REFUSED in (
+        one.name,
+        other.name,
+    ):
+        raise WrongTableError(f"the layouts differ: {_said(one)}, and {_said(other)}")
+
+
+def _said(outcome: Outcome) -> str:
+    return " ".join(map(str, filter(None, (outcome.name, outcome.reason, [*outcome.keys]))))
 
 
 @dataclass(slots=True)
@@ -94,118 +137,170 @@ class Pair:
 
     campaign: Campaign
     family: Family
-    source: list[State]
-    dest: list[State]
+    source: Sequence[State]
+    dest: Sequence[State]
     random: Random
+    row: str
 
-    def run(self) -> str:
+    @property
+    def tables(self) -> tuple[Table, Table, Table]:
+        return self.family.base.table, self.source[-1].table, self.dest[-1].table
+
+    def by_files(self) -> Outcome:
         """Merge, revert, continue and merge again; pick a commit."""
         source, dest = self.source[-1], self.dest[-1]
-        self._pick()
+        branch = self.family.branch(dest.ref)
+        is_sample = self.random.randrange(_SAMPLE) == 0
+        if is_sample:
+            self._pick()
+        try:
+            end = self._merge(source.ref, branch, source.effects, dest.effects)
+        except RefusedError as refusal:
+            return self._refused(refusal)
+        self._count_disjoint(is_refused=False)
+        contents = end.table.contents()
+        order = find_order(
+            self.family.base.table, source.effects, dest.effects, Effect.evaluate, contents
+        )
+        if is_sample:
+            self._after(branch, end, dest)
+            self._merge_again(end)
+        return Outcome(MERGED if order else BY_EFFECT, self.family.contents(contents))
+
+    def by_key(self) -> Outcome:
+        """Merge with a rule of rows."""
+        dest, random = self.dest[-1], self.random
+        columns, winner = random.random() < 0.4, random.choice([None, None, "source", "dest"])
+        key = random.choice(("id", "id", "ID"))
+        options = [key, *["columns=true"] * columns, *[f"then={winner}-wins"] * bool(winner)]
+        rules = {f"{PATH}/": f"rows({', '.join(options)})"}
+        expected = RowMerge.of_tables(*self.tables, columns=columns, winner=winner)
         branch = self.family.branch(dest.ref)
         try:
-            end = self._merge(source.ref, branch, self.family.base, source.effects, dest.effects)
+            keys = self._merge_rows(branch, rules)
         except RefusedError as refusal:
-            self.campaign.reasons[str(refusal)] += 1
-            return REFUSED
-        is_serial = self._is_serial(source, dest, end)
-        self._revert(end, dest)
-        self._read_elsewhere(end)
-        self._continue(branch, end)
-        return MERGED if is_serial else BY_EFFECT
+            return self._refused(refusal)
+        if expected is None:
+            raise WrongTableError("merged, though keys or columns of the sides disagree")
+        table, conflicts = expected
+        if keys != conflicts:
+            raise WrongTableError(f"conflicts {sorted(keys)}, not {sorted(conflicts)}")
+        self._count_disjoint(is_refused=False)
+        if conflicts:
+            return Outcome(CONFLICTS, keys=keys)
+        ref = branch.head.id
+        self._check(ref, table)
+        if random.randrange(_SAMPLE) == 0:
+            self._after(branch, State(ref, (), table), dest)
+        return Outcome(MERGED, self.family.contents(table.contents()))
+
+    def _merge_rows(self, branch: Branch, rules: dict[str, str]) -> frozenset[Any]:
+        """Return the keys in conflict."""
+        before, source = branch.head.id, self.source[-1].ref
+        try:
+            self.family.repo.merge(source, branch.name, rules=rules, allow_empty=True)
+        except MergeConflictError as error:
+            _require_unmoved(branch, before, error)
+            if error.conflict_rows is None:
+                raise RefusedError(str(error)) from error
+            rows = error.conflict_rows.collect()
+            return frozenset(next(iter(json.loads(row["key"]).values())) for row in rows)
+        return frozenset()
+
+    def _refused(self, refusal: RefusedError) -> Outcome:
+        reason = reason_of(str(refusal))
+        self.campaign.reasons[self.row, reason] += 1
+        self._count_disjoint(is_refused=True)
+        return Outcome(REFUSED, reason=f"{reason}: {refusal}")
+
+    def _count_disjoint(self, *, is_refused: bool) -> None:
+        if are_disjoint(*self.tables):
+            self.campaign.disjoint[self.row, "disjoint"] += 1
+            self.campaign.disjoint[self.row, "refused"] += is_refused
+
+    def _check(self, ref: str, table: Table) -> None:
+        self.family.check(ref, table)
+        if bad := [row for row in table.rows.values() if row["id"] in table.checks]:
+            raise WrongTableError(f"{ref} has rows that its constraints exclude: {bad}")
 
     def _merge(
         self,
         ref: str,
         branch: Branch,
-        base: State,
         source: tuple[Effect, ...],
         dest: tuple[Effect, ...],
         *,
         picks: bool = False,
     ) -> State:
         """Merge or cherry-pick a ref, and check the rows."""
-        before = branch.head.id
-        with self._refusals(branch, before):
+        before, family = branch.head.id, self.family
+        try:
             if picks:
                 branch.cherry_pick(ref, allow_empty=True)
             else:
-                self.family.repo.merge(ref, branch.name, allow_empty=True)
-        head = branch.head.id
-        found = read_table(self.family.repo, head)
-        ends = orders(base.table, source, dest, Effect.repeat)
-        end = next(((end, order) for end, order in ends if end.contents() == found), None)
-        if end is None:
-            raise WrongTableError(
-                f"no serial order leads to the rows of {head}:\n"
-                f"{_described(base.table, source, dest, found)}"
-            )
-        table, order = end
-        return State(head, tuple(order), table)
-
-    @contextmanager
-    def _refusals(self, branch: Branch, before: str) -> Iterator[None]:
-        try:
-            yield
+                family.repo.merge(ref, branch.name, allow_empty=True)
         except MergeConflictError as error:
-            if branch.head.id != before:
-                raise WrongTableError(f"a refusal moved {branch.name}") from error
-            raise RefusedError(_reason(error)) from error
+            _require_unmoved(branch, before, error)
+            raise RefusedError(str(error)) from error
+        head = branch.head.id
+        contents, _ = family.read(head)
+        for step in (Effect.repeat, Effect.delete_again, Effect.evaluate):
+            end = self._find(source, dest, step, contents)
+            if end is not None:
+                self._check(head, end[0])
+                return State(head, tuple(end[1]), end[0])
+        raise WrongTableError(
+            f"no serial order leads to the rows of {head}:\n"
+            f"{_described(family.base.table, source, dest, contents)}"
+        )
 
-    def _is_serial(self, source: State, dest: State, end: State) -> bool:
-        """Return whether the same operations, evaluated in some order, lead to these rows."""
-        base, contents = self.family.base.table, end.table.contents()
-        order = find_order(base, source.effects, dest.effects, Effect.evaluate, contents)
-        if order is not None and self.random.randrange(_SAMPLE) == 0:
-            self._replay([each.operation for each in order], contents)
-        return order is not None
+    def _find(
+        self, source: Sequence[Effect], dest: Sequence[Effect], step: Any, contents: Contents
+    ) -> tuple[Table, list[Effect]] | None:
+        base, family = self.family.base.table, self.family
+        return find_order(base, source, dest, step, contents, family.contents)
 
-    def _replay(self, order: list[Operation], contents: Contents) -> None:
-        """Let Spark run the operations in this order on one table."""
-        family, features = self.family, self.family.features
-        with tempfile.TemporaryDirectory(dir=self.campaign.folder) as folder:
-            create(family.spark, folder, features)
-            _, table = family.base_operations[0]
-            for operation in [*(each for each, _ in family.base_operations), *order]:
-                run(family.spark, folder, operation, table, features.partitioned)
-                table = operation.apply(table)
-            family.check_by_spark(folder, table)
-        if table.contents() != contents:
-            raise WrongTableError("the replay by Spark leads to different rows")
-        self.campaign.counts["replays of the serial order by Spark"] += 1
-
-    def _revert(self, end: State, dest: State) -> None:
-        branch = self.family.branch(end.ref)
+    def _after(self, branch: Branch, end: State, dest: State) -> None:
+        """Revert, let other readers read, and let the writer go on."""
+        family, counts = self.family, self.campaign.counts
+        undo = family.branch(end.ref)
         try:
-            with self._refusals(branch, end.ref):
-                branch.revert(branch.name, parent_number=1, allow_empty=True)
-        except RefusedError as refusal:
-            self.campaign.reasons[f"revert: {refusal}"] += 1
-            return
-        self.family.check(branch.head.id, dest.table.contents())
-        self.campaign.counts["reverts that gave the rows of dest back"] += 1
+            undo.revert(undo.name, parent_number=1, allow_empty=True)
+        except MergeConflictError as error:
+            self.campaign.reasons["reverts", reason_of(str(error))] += 1
+        else:
+            contents, _ = family.read(undo.head.id)
+            expected = family.contents(dest.table.contents())
+            if contents != expected:
+                raise WrongTableError(f"a revert:\n{compared(expected, contents)}")
+            counts["reverts that gave the rows of dest back"] += 1
+        for reader in read_elsewhere(family.repo, end.ref, self.campaign.spark, end.table):
+            counts[f"results read by {reader}"] += 1
+        if not end.table.format:
+            family.step(branch, end, [self._choices(end.table).change(end.table)])
+            counts["results that the writer changed"] += 1
 
-    def _read_elsewhere(self, end: State) -> None:
-        family, folder = self.family, self.campaign.folder
-        if read_elsewhere(family.repo, end.ref, family.features, end.table.contents(), folder):
-            self.campaign.counts["results read by deltalake"] += 1
+    def _choices(self, table: Table) -> Choices:
+        kind = self.family.kind
+        choices = Choices(self.random, kind.operations - {Restore, ChangeFormat}, kind.formats)
+        choices.number, choices.base = 1000 + self.random.randrange(1000), table
+        return choices
 
-    def _continue(self, branch: Branch, end: State) -> None:
-        """Let Spark go on in the merged table, then merge it back into source."""
+    def _merge_again(self, end: State) -> None:
+        """Merge the result back into source, which may have gone on."""
         family, source = self.family, self.source[-1]
-        after = family.step(branch, end, by_spark=True)
-        self.campaign.counts["results that Spark read and changed"] += 1
-        if self.random.randrange(3):
-            return
         back = family.branch(source.ref)
-        behind = State(source.ref, (), source.table)
-        if self.random.random() < 0.5:
-            behind = family.step(back, behind)
+        behind = State(source.ref, source.effects, source.table)
+        if self.random.random() < 0.5 and not source.table.format:
+            change = self._choices(source.table).change(source.table)
+            behind = family.step(back, replace(behind, effects=()), [change])
+            behind = replace(behind, effects=(*source.effects, *behind.effects))
+        # Both sides have source's effects, in the order of the merge.
+        own = behind.effects[len(source.effects) :]
         try:
-            # Both sides have source's effects; only one of the orders is that of the rows.
-            self._merge(after.ref, back, family.base, after.effects, behind.effects)
+            self._merge(end.ref, back, end.effects, own)
         except RefusedError as refusal:
-            self.campaign.reasons[f"second merge: {refusal}"] += 1
+            self.campaign.reasons["second merges", reason_of(str(refusal))] += 1
             return
         self.campaign.counts["second merges, in the other direction"] += 1
 
@@ -216,96 +311,95 @@ class Pair:
         earlier = source.effects[:known]
         gone = frozenset(version for each in earlier for version in each.removed)
         picked = tuple(replace(each, spared=gone) for each in source.effects[known:])
-        branch, base = self.family.branch(dest.ref), self.family.base
+        branch = self.family.branch(dest.ref)
         try:
-            end = self._merge(source.ref, branch, base, picked, dest.effects, picks=True)
+            end = self._merge(source.ref, branch, picked, dest.effects, picks=True)
             self.campaign.counts["cherry-picks"] += 1
-            self._merge(source.ref, branch, base, earlier, end.effects)
+            self._merge(source.ref, branch, earlier, end.effects)
             self.campaign.counts["merges after a cherry-pick"] += 1
         except RefusedError as refusal:
-            self.campaign.reasons[f"cherry-pick: {refusal}"] += 1
+            self.campaign.reasons["cherry-picks", reason_of(str(refusal))] += 1
+
+
+def _require_unmoved(branch: Branch, before: str, error: Exception) -> None:
+    if branch.head.id != before:
+        raise WrongTableError(f"a refusal moved {branch.name}") from error
 
 
 def _described(
-    base: Table, source: tuple[Effect, ...], dest: tuple[Effect, ...], found: Contents
+    base: Table, source: Sequence[Effect], dest: Sequence[Effect], contents: Contents
 ) -> str:
     """Describe both sides, and the differences from the rows that are expected by effect."""
-    removed = {version for each in (*source, *dest) for version in each.removed}
-    added = {at: row for each in (*source, *dest) for at, row in each.added.items()}
+    both = (*source, *dest)
+    removed = {version for each in both for version in each.removed}
+    added = {at: row for each in both for at, row in each.added.items()}
+    table = replace(base, rows={})
+    for each in both:
+        table = each.operation.apply(replace(table, rows={}))
     rows = {at: row for at, row in {**base.rows, **added}.items() if at not in removed}
-    columns = dict(base.columns)
-    for each in (*source, *dest):
-        columns = dict(each.operation.apply(Table(columns, {})).columns)
-    lines = [f"base: {[*base.rows]}"]
-    for side, effects in (("source", source), ("dest", dest)):
-        lines += [
-            f"{side}: {each.operation}, removed {sorted(each.removed)}, added {[*each.added]}"
-            for each in effects
-        ]
-    return "\n".join([*lines, compared(Table(columns, rows).contents(), found)])
+    lines = [
+        f"{side}: {each.operation}"
+        for side, effects in (("source", source), ("dest", dest))
+        for each in effects
+    ]
+    return "\n".join([*lines, compared(replace(table, rows=rows).contents(), contents)])
 
 
-_NAMES = (
-    (re.compile(r".*cannot be merged: ", re.DOTALL), ""),
-    (re.compile(r"\n.*|\. (source-wins|dest-wins|Change one side) .*", re.DOTALL), ""),
-    (re.compile(r"(files|again|rows)[^:]*: .*"), r"\1"),
-    (re.compile(r"'[^']*'"), "'...'"),
-    (re.compile(r"the (rows of|partition|partitions) .*"), r"the \1 ..."),
-    (re.compile(r"\d+ partitions"), "partitions"),
-)
-
-
-def _reason(error: MergeConflictError) -> str:
-    text = str(error)
-    for pattern, name in _NAMES:
-        text = pattern.sub(name, text)
-    return text.strip()
-
-
-def rounds(options: Options, pairs_of_a_table: int = PAIRS) -> Iterator[str]:
+def rounds(options: Options, pairs: Sequence[str] = PAIRS) -> Iterator[str]:
     """Yield the names of the rounds: tables of each kind in turn, and pairs of their sides."""
-    pairs = [f"{one}-{other}" for one, other in permutations(range(SIDES), 2)]
-    pairs = [pairs[at * PAIRS // pairs_of_a_table] for at in range(pairs_of_a_table)]
-    chosen = [each for each in FEATURES if not options.verbs or each in options.verbs]
-    names = (
-        f"{chosen[number % len(chosen)]}:{number // len(chosen)}:{pair}"
+    names = options.verbs or [each for each in KINDS if each not in SPARK_4_1]
+    kinds = [each for each in KINDS if each in names]
+    rounds_of_tables = (
+        f"{kind}:{number // len(kinds)}:{pair}:{rule}:{layout}"
         for number in range(options.rounds)
-        for pair in pairs
+        for kind in [kinds[number % len(kinds)]]
+        for at, pair in enumerate(pairs)
+        for rule in (FILES, KEY)
+        for layout in LAYOUTS
+        if rule == FILES or not (KINDS[kind].is_python or at % _PAIRS_OF_A_KEY)
     )
-    yield from (name for _, name in zip(range(options.rounds), names, strict=False))
+    yield from itertools.islice(rounds_of_tables, options.rounds)
 
 
 def campaign(
-    options: Options, spark: SparkSession, folder: Path, pairs_of_a_table: int = PAIRS
+    options: Options, folder: Path, spark: SparkSession | None, pairs: Sequence[str] = PAIRS
 ) -> tuple[Figures, Campaign]:
     """Merge pairs of sides of random tables."""
-    made = Campaign(spark, options.seed, folder)
-    return run_rounds(MODULE, options, rounds(options, pairs_of_a_table), made.run), made
+    state = Campaign(options.seed, folder, spark)
+    return run_rounds(MODULE, options, rounds(options, pairs), state.run), state
 
 
 def main() -> None:
     """Run a campaign, and print its figures."""
-    options = parse_options("Merge random histories of a Delta table.", 600)
-    with memory_folder() as folder, small_session(folder) as spark:
-        figures, made = campaign(options, spark, folder)
+    options = parse_options("Merge random histories of tables.", 600)
+    with ExitStack() as stack:
+        folder = stack.enter_context(memory_folder())
+        needs_spark = not all(KINDS[each].is_python for each in options.verbs or KINDS)
+        spark = stack.enter_context(small_session(folder)) if needs_spark else None
+        figures, state = campaign(options, folder, spark)
     try:
         report("Merges of tables", options, figures, f"python -m {MODULE}")
     finally:
-        _report_counts(made, options.table)
+        _report(state, options.table)
 
 
-def _report_counts(made: Campaign, file: Path | None) -> None:
-    """Print the checks and the reasons of refusals, and append them to a file if requested."""
-    lines = []
-    for title, counts in (("checks", made.counts), ("reasons of refusals", made.reasons)):
-        lines += [f"| {title} | rounds |", "| --- | ---: |"]
-        lines += [f"| {name} | {number} |" for name, number in sorted(counts.items())]
-        lines.append("")
-    text = "\n".join(lines)
+def _report(state: Campaign, file: Path | None) -> None:
+    """Print the checks and the refusals, and append them to a file if requested."""
+    lines = ["", "| checks | rounds |", "| --- | ---: |"]
+    lines += [f"| {name} | {number} |" for name, number in sorted(state.counts.items())]
+    lines += ["", "| tables | reason of refusal | rounds |", "| --- | --- | ---: |"]
+    lines += [
+        f"| {row} | {name} | {count} |" for (row, name), count in sorted(state.reasons.items())
+    ]
+    lines += ["", "| tables | disjoint changes | refused | rate |", "| --- | ---: | ---: | ---: |"]
+    for row in sorted({row for row, _ in state.disjoint}):
+        count, refused = state.disjoint[row, "disjoint"], state.disjoint[row, "refused"]
+        lines.append(f"| {row} | {count} | {refused} | {refused / count:.1%} |")
+    text = "\n".join([*lines, ""])
     print(text)
     if file is not None:
         with file.open("a", encoding="utf-8") as out:
-            out.write(f"\n{text}")
+            out.write(text)
 
 
 if __name__ == "__main__":

@@ -5,49 +5,63 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from campaigns.tables.operations import Operation, Row, Table, Version
+from campaigns.tables.operations import (
+    Change,
+    Contents,
+    Operation,
+    Region,
+    Row,
+    Table,
+    Target,
+    Version,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """An operation, and the row versions that it removed and added where it ran.
 
-    An overwrite does not replace `spared` versions, which earlier commits had removed there.
+    An overwrite replaces its region, but not `spared` versions, which earlier commits had removed
+    there.
     """
 
     operation: Operation
     removed: Set[Version]
     added: Mapping[Version, Row]
+    region: Region | None = None
     spared: Set[Version] = frozenset()
 
     @staticmethod
-    def of(operation: Operation, table: Table) -> Effect:
-        after = operation.apply(table)
-        return Effect(
-            operation,
-            table.rows.keys() - after.rows.keys(),
-            {at: row for at, row in after.rows.items() if at not in table.rows},
-        )
+    def of(change: Change, target: Target) -> Effect:
+        before, after = change.before.rows, change.after.rows
+        region = change.operation.region(target)
+        fresh = {at: row for at, row in after.items() if at not in before}
+        written = after if region is not None and region({}) else fresh
+        return Effect(change.operation, before.keys() - after.keys(), written, region)
 
     def repeat(self, table: Table) -> Table | None:
         """Return the table after the same effect, or None if a removed row is not there.
 
         An overwrite replaces all rows of its region, also those that it did not see.
         """
-        region = self.operation.region()
+        region = self.region
         if region is None and not self.removed <= table.rows.keys():
             return None
-        kept = {
+        rows = {
             at: row
             for at, row in table.rows.items()
             if (at not in self.removed if region is None else at in self.spared or not region(row))
         }
-        columns = self.operation.apply(replace(table, rows={})).columns
-        return Table(columns, {**kept, **self.added})
+        after = self.operation.apply(replace(table, rows={}))
+        return replace(after, rows={**rows, **self.added})
 
     def evaluate(self, table: Table) -> Table | None:
         """Return the table after the operation, with its predicates evaluated again."""
         return self.operation.apply(table)
+
+    def delete_again(self, table: Table) -> Table | None:
+        """Evaluate a deletion, which other rows may survive, and repeat any other effect."""
+        return self.repeat(table) if self.added else self.evaluate(table)
 
 
 Step = Callable[[Effect, Table], Table | None]
@@ -59,17 +73,22 @@ def orders(
     """Yield the table after each order of both sides' effects that keeps the order of each."""
     if not source and not dest:
         yield table, []
-    for side, rests in ((source, (source[1:], dest)), (dest, (source, dest[1:]))):
+    for side, tails in ((source, (source[1:], dest)), (dest, (source, dest[1:]))):
         if side:
             after = step(side[0], table)
             if after is not None:
-                for end, order in orders(after, *rests, step):
+                for end, order in orders(after, *tails, step):
                     yield end, [side[0], *order]
 
 
 def find_order(
-    table: Table, source: Sequence[Effect], dest: Sequence[Effect], step: Step, contents: object
-) -> list[Effect] | None:
-    """Return an order that leads to the contents, or None."""
+    table: Table,
+    source: Sequence[Effect],
+    dest: Sequence[Effect],
+    step: Step,
+    contents: Contents,
+    shown: Callable[[Contents], Contents] = lambda contents: contents,
+) -> tuple[Table, list[Effect]] | None:
+    """Return the table and an order that lead to the contents, or None."""
     ends = orders(table, source, dest, step)
-    return next((order for end, order in ends if end.contents() == contents), None)
+    return next((each for each in ends if shown(each[0].contents()) == contents), None)

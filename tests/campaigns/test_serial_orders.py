@@ -11,58 +11,79 @@ import pytest
 
 from campaigns.tables.log_reader import Log, WrongTableError, contents_of
 from campaigns.tables.operations import (
+    DELTA,
     EMPTY,
+    Change,
     Condition,
     Delete,
     Insert,
-    NewRow,
     Operation,
     Overwrite,
+    Restore,
     Table,
+    Target,
     Update,
 )
 from campaigns.tables.serial import Effect, find_order
+from tests.campaigns.test_table_merges import row
 
-BASE = Insert(1, (NewRow(100, 1, 0), NewRow(101, 2, 1)), 1).apply(EMPTY)
+BASE = Insert(1, (row(1), row(2, 1))).apply(EMPTY)
 
 
 def effects(*operations: Operation) -> tuple[list[Effect], Table]:
     table, made = BASE, []
     for each in operations:
-        made.append(Effect.of(each, table))
-        table = each.apply(table)
+        change = Change.of(each, table)
+        made.append(Effect.of(change, Target(table, DELTA, is_partitioned=False)))
+        table = change.after
     return made, table
 
 
+def merged(*rows: object) -> list[object]:
+    return Table(BASE.columns, dict(enumerate(rows))).contents()  # type: ignore[arg-type]
+
+
 def test_an_update_does_not_see_rows_of_the_other_side() -> None:
-    source, _ = effects(Update(2, Condition("p", (0, 1))))
-    dest, _ = effects(Insert(3, (NewRow(300, 3, 0),), 1))
-    rows = {**source[0].added, **dest[0].added}
-    wanted = Table(BASE.columns, rows).contents()
+    source, changed = effects(Update(2, Condition("p", (0, 1)), {"v": 2}))
+    dest, _ = effects(Insert(3, (row(3),)))
+    wanted = merged(*changed.rows.values(), row(3))
     assert find_order(BASE, source, dest, Effect.repeat, wanted)
-    order = find_order(BASE, source, dest, Effect.evaluate, wanted)
-    assert order is not None
-    assert [each.operation.number for each in order] == [2, 3]
+    match = find_order(BASE, source, dest, Effect.evaluate, wanted)
+    assert match is not None
+    assert [each.operation.number for each in match[1]] == [2, 3]
 
 
-def test_two_removals_of_a_row_have_no_order() -> None:
+def test_two_removals_of_a_row_have_no_order_unless_both_delete_it() -> None:
     source, after = effects(Delete(2, Condition("id", (1,))))
-    dest, _ = effects(Update(3, Condition("id", (1,))))
-    assert find_order(BASE, source, dest, Effect.repeat, after.contents()) is None
+    dest, changed = effects(Update(3, Condition("id", (1,)), {"v": 3}))
+    again, _ = effects(Delete(4, Condition("id", (1,))))
+    for table in (after, changed):
+        assert find_order(BASE, source, dest, Effect.repeat, table.contents()) is None
+    assert find_order(BASE, source, dest, Effect.delete_again, changed.contents()) is None
+    assert find_order(BASE, source, again, Effect.repeat, after.contents()) is None
+    assert find_order(BASE, source, again, Effect.delete_again, after.contents())
 
 
 def test_an_overwrite_comes_before_rows_that_stay() -> None:
-    source, _ = effects(Overwrite(2, (NewRow(200, 9, 0),), 1))
-    dest, _ = effects(Insert(3, (NewRow(300, 3, 0),), 1))
-    wanted = Table(BASE.columns, {**source[0].added, **dest[0].added}).contents()
-    order = find_order(BASE, source, dest, Effect.repeat, wanted)
-    assert order is not None
-    assert [each.operation.number for each in order] == [2, 3]
-    two, _ = effects(Overwrite(3, (NewRow(300, 3, 0),), 1))
+    source, _ = effects(Overwrite(2, (row(9),)))
+    dest, _ = effects(Insert(3, (row(3),)))
+    wanted = merged(row(9), row(3))
+    match = find_order(BASE, source, dest, Effect.repeat, wanted)
+    assert match is not None
+    assert [each.operation.number for each in match[1]] == [2, 3]
+    two, _ = effects(Overwrite(3, (row(3),)))
     assert find_order(BASE, source, two, Effect.repeat, wanted) is None
 
 
-SCHEMA = {"fields": [{"name": each, "metadata": {}} for each in ("k", "id", "p", "v")]}
+def test_a_restored_row_may_be_changed_by_the_other_side() -> None:
+    source, _ = effects(Delete(2, Condition("id", (1,))), Restore(3, BASE.rows))
+    dest, after = effects(Update(4, Condition("id", (1,)), {"v": 4}))
+    assert find_order(BASE, source, dest, Effect.repeat, after.contents())
+
+
+SCHEMA = {
+    "fields": [{"name": each, "type": "long", "metadata": {}} for each in ("k", "id", "p", "v")]
+}
 HEAD = {"metaData": {"schemaString": json.dumps(SCHEMA), "configuration": {}}}
 
 

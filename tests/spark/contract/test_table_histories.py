@@ -1,4 +1,4 @@
-"""Histories of two branches over one Delta table, from a seed: a sample of the campaign."""
+"""Histories of two branches over one table that Spark changes: a sample of the campaign."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from campaigns.faults.rounds import Options
-from campaigns.tables import merges, row_merges
+from campaigns.tables import merges
+from campaigns.tables.operations import ICEBERG
+from campaigns.tables.ports import KINDS
 from tests.campaigns.test_campaigns import SEED, check, share_of
 
 if TYPE_CHECKING:
@@ -16,29 +18,23 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-
-@pytest.mark.system
-def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
-    figures, _ = merges.campaign(Options(1, SEED, verbs=("all",)), spark, tmp_path, 1)
-    check(figures, 1)
+SPARK_KINDS = tuple(
+    name for name, kind in KINDS.items() if not kind.is_python and kind.format != ICEBERG
+)
 
 
 @pytest.mark.system
-def test_random_merges_of_rows(spark: SparkSession, tmp_path: Path) -> None:
-    options = Options(2, SEED, verbs=("vectors",))
-    check(row_merges.campaign(options, spark, tmp_path), 2)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.timeout(0)
-def test_many_random_merges_of_rows(spark: SparkSession, tmp_path: Path) -> None:
-    rounds = share_of(300)
-    check(row_merges.campaign(Options(rounds, SEED), spark, tmp_path), rounds)
+@pytest.mark.timeout(900)  # on a machine that may be busy
+@pytest.mark.parametrize("name", ["parquet", "delta vectors"])
+def test_random_histories(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    options = Options(8, SEED, verbs=(name,))
+    figures, _ = merges.campaign(options, tmp_path, spark, merges.PAIRS[:2])
+    check(figures, 8)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
 def test_many_random_histories(spark: SparkSession, tmp_path: Path) -> None:
     rounds = share_of(600)
-    figures, _ = merges.campaign(Options(rounds, SEED), spark, tmp_path)
+    figures, _ = merges.campaign(Options(rounds, SEED, verbs=SPARK_KINDS), tmp_path, spark)
     check(figures, rounds)

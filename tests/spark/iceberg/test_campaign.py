@@ -1,4 +1,4 @@
-"""A sample of the campaign over tables that Spark wrote, with a round for each format."""
+"""A sample of the campaign over Iceberg tables that Spark changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from campaigns.faults.rounds import Options
-from campaigns.iceberg.merges import campaign
-from campaigns.iceberg.spark_tables import FORMATS
+from campaigns.tables import merges
+from campaigns.tables.ports import SPARK_4_1
 from tests.campaigns.test_campaigns import SEED, check
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.timeout(900)  # on a machine that may be busy
-def test_a_round_of_each_format(spark: SparkSession, tmp_path: Path) -> None:
-    figures, _ = campaign(Options(len(FORMATS), SEED), tmp_path, spark)
-    check(figures, len(FORMATS))
+def test_rounds_of_each_format(spark: SparkSession, tmp_path: Path) -> None:
+    rounds = 4 * len(SPARK_4_1)
+    options = Options(rounds, SEED, verbs=SPARK_4_1)
+    figures, _ = merges.campaign(options, tmp_path, spark, merges.PAIRS[:1])
+    check(figures, rounds)
