@@ -6,10 +6,12 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
 import pytest
+from pyspark.sql.types import StructType
 
 from sparklake import Repository
 from sparklake.engine.choice import Runners
@@ -45,8 +47,8 @@ def write(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writes, "save_rows", save)
-        nothing: Any = None
-        return writes.write_table(repo._context, nothing, request)
+        rows: Any = SimpleNamespace(schema=StructType())
+        return writes.write_table(repo._context, rows, request)
 
 
 @contextmanager

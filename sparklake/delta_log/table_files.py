@@ -30,9 +30,12 @@ FILE_SCHEMA = required_schema(
 )
 """`uri` is in Spark's form, `relative` below the table, `mtime` in unix milliseconds."""
 
-# Spark skips markers, logs and temporary files.
-HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
-_HIDDEN_KEY = re.compile(HIDDEN.encode())
+# Spark skips markers, logs, temporary files, files that Hadoop is copying, and markers of folders.
+HIDDEN = r"(^|/)(\.|_[^/=]*(/|$)|[^/]*\._COPYING_(/|$)|$)"
+_STRAY = r"^([^/=]+/)+[^/]*$"
+SKIPPED = rf"{HIDDEN}|{_STRAY}"
+"""The files without rows of a plain table: Spark also skips folders that are no partitions."""
+_HIDDEN_KEY, _SKIPPED_KEY = re.compile(HIDDEN.encode()), re.compile(SKIPPED.encode())
 _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(PLAIN)}]"
 
 
@@ -52,9 +55,31 @@ def data_files(
         yield rows.filter(pc.invert(pc.match_substring_regex(relative, HIDDEN)))
 
 
+def plain_files(
+    batches: Iterable[pa.RecordBatch],
+    folder: str,
+    spark_uris: Callable[[pa.Array], pa.Array],
+    observe: Callable[[pa.Array], Any] = len,
+) -> Iterator[pa.RecordBatch]:
+    """Convert the objects with rows of a table without metadata, as `data_files`.
+
+    `observe` gets the names of all visible files: those in other folders may be in conflict.
+    """
+    for rows in data_files(batches, folder, spark_uris):
+        relative = rows.column("relative")
+        observe(relative)
+        has_rows = pc.invert(pc.match_substring_regex(relative, _STRAY))
+        yield rows.filter(pc.and_(has_rows, pc.greater(rows.column("size"), 0)))
+
+
 def is_hidden(relative: bytes) -> bool:
-    """Return whether Spark skips a file, given its key below the table."""
+    """Return whether Spark skips a file in any folder, given its key below the table."""
     return _HIDDEN_KEY.search(relative) is not None
+
+
+def is_skipped(relative: bytes) -> bool:
+    """Return whether a file has no rows of a plain table, given its key below the table."""
+    return _SKIPPED_KEY.search(relative) is not None
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:
@@ -64,8 +89,19 @@ def folders_of(relative: pa.Array) -> pa.DictionaryArray:
 
 def partition_of(folder: str) -> Partition:
     """Parse the partition in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
-    parts = (part.partition("=") for part in folder.split("/")[:-1])
-    return tuple((unquote(name), value) for name, equals, value in parts if name and equals)
+    return partition_below(folder)[1]
+
+
+def partition_below(folder: str) -> tuple[str, Partition]:
+    """Return the root of a partition, and its values: the innermost `name=value` in a row."""
+    parts = folder.split("/")[:-1]
+    while parts and "=" not in parts[-1]:
+        parts.pop()
+    values = list[tuple[str, str]]()
+    while parts and "=" in parts[-1]:
+        name, _, value = parts.pop().partition("=")
+        values.append((unquote(name), value))
+    return "".join(f"{each}/" for each in parts), tuple(reversed(values))
 
 
 def partition_folder(values: Iterable[tuple[str, Any]]) -> str:

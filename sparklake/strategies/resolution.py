@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
-from sparklake.delta_log.table_files import is_hidden
+from sparklake.delta_log.table_files import is_skipped
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_folders
@@ -47,7 +47,7 @@ class Rule:
             folders = [each for each in key_folders(key) if each and self.names_table(each)]
             relative = key.removeprefix(folders[-1]) if folders else b""
             # Files that Spark skips have no rows.
-            return bool(folders) and (relative == _SUCCESS or not is_hidden(relative))
+            return bool(folders) and (relative == _SUCCESS or not is_skipped(relative))
         return matches(self.glob, key)
 
     def names_table(self, folder: bytes) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
 
-from sparklake.delta_log.table_files import data_files, partition_of
+from sparklake.delta_log.table_files import NULL_PARTITION, is_skipped, partition_of, plain_files
+from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.exact_files import root_of, scan_groups
-from sparklake.frames.tables.partitions import ValueType
+from sparklake.frames.tables.partitions import PartitionColumns, ValueType
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 
@@ -17,27 +19,45 @@ from sparklake.stores.objects.addresses import spark_uri, spark_uris
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (["1", "-2", "+3", "007"], "integer"),
-        (["2147483647", "-2147483647"], "integer"),
+        (["1", "-2", "+3", "007", "-0"], "integer"),
+        (["2147483647", "-2147483648"], "integer"),
         (["1", "2147483648"], "long"),
-        (["9223372036854775807"], "long"),
+        (["9223372036854775807", "-9223372036854775808"], "long"),
         (["9223372036854775808", "1"], "decimal(19,0)"),
+        (["9223372036854775808", "2147483648"], "decimal(20,0)"),
         (["9" * 38], "decimal(38,0)"),
-        (["9" * 39], "string"),
-        (["1", "2.5", "-3e10", ".5"], "double"),
-        (["2024-02-29", "1999-12-31"], "date"),
-        (["2024-02-29 23:59:59", "2024-03-01 00:00:00.123456"], "timestamp"),
+        (["9" * 39], "double"),
+        (["1e5", "1E+5", "1.5e1", "5.", "00e5"], "decimal(6,0)"),
+        (["1e5", "2"], "decimal(10,0)"),
+        (["1e37"], "decimal(38,0)"),
+        (["1e38", "0e50", "1e400", "1e1000000000000"], "double"),
+        (["1", "2.5", "-3e-10", ".5"], "double"),
+        (["1", "NaN"], "double"),
+        (["1.0E300", "Infinity", "-Infinity", "1d", "1f", " 1", "1 "], "double"),
+        (["1.5", "2147483648"], "string"),
+        (["1.5", "1e5"], "string"),
+        (["2024-02-29", "1999-12-31", "-2024-01-01", "+1234567-01-01", "0000-01-01"], "date"),
+        (["2024-02-29 23:59:59", "2024-03-01 00%3A00%3A00.1"], "timestamp"),
+        (["2024-02-29", "2024-02-29 23:59:59"], "timestamp"),
+        (["12%3A00%3A00", "12:00:00.123456"], "time"),
+        (["12:00:00.1234567"], "string"),
+        (["+312024-01-01 00:00:00"], "string"),
+        (["+2024-01-01", "-0000-01-01", "-0001-02-29"], "string"),
+        (["NaNd", "Infinityf", ".d"], "string"),
+        (["+NaN", "+.5f", "1.d", "-1e5F"], "double"),
+        (["2024-02-29 23:59:59.123456"], "string"),
         (["2024-02-30"], "string"),
         (["2024-02-29 25:00:00"], "string"),
-        (["2024-01-01", "2024-01-01 00:00:00"], "string"),
+        (["2024-01-01", "1"], "string"),
         (["1", "one"], "string"),
         (["true", "false"], "string"),
-        ([], "string"),
+        ([], "void"),
+        ([NULL_PARTITION], "void"),
+        ([NULL_PARTITION, "1"], "integer"),
+        (["%31"], "string"),
         # What Python reads as a number or a date, and Spark does not.
         (["1_000"], "string"),
-        ([" 1"], "string"),
-        (["٣"], "string"),
-        (["nan"], "string"),
+        (["nan", "inf"], "string"),
         (["2024-W01-1"], "string"),
         (["2024-1-1"], "string"),
     ],
@@ -48,7 +68,40 @@ def test_the_type_of_a_partition_column_holds_all_its_values(
     column = ValueType()
     for each in values:
         column.add(each)
-    assert column.type == expected
+    assert column.type({}) == expected
+    assert column.type(None) == ("void" if expected == "void" else "string")
+
+
+@pytest.mark.parametrize("value", ["٣", "4٣", "0x1p3"])
+def test_numbers_that_only_java_reads_are_refused(value: str) -> None:
+    with pytest.raises(InvalidInputError, match="rename its folder"):
+        ValueType().add(value)
+
+
+@pytest.mark.parametrize(
+    ("folders", "is_refused"),
+    [
+        (["p=1/", "p=2/sub/"], False),
+        (["sub/p=1/", "sub/p=2/"], False),
+        (["", "backup/", "a/b/"], False),
+        (["p=1/", "q=1/"], True),
+        (["p=1/", "p=1/q=2/"], True),
+        (["p=1/", "P=2/"], True),
+        (["", "p=1/"], True),
+        (["backup/", "p=1/"], True),
+        (["a/p=1/", "b/p=2/"], True),
+        (["p=/"], True),
+        (["p=1/", "p=/"], True),
+        (["=1/"], True),
+        (["p=1/P=2/"], True),
+    ],
+)
+def test_folders_that_spark_cannot_read_as_one_table_are_refused(
+    folders: list[str], is_refused: bool
+) -> None:
+    for order in (folders, folders[::-1]):
+        with pytest.raises(InvalidInputError) if is_refused else nullcontext():
+            PartitionColumns().add(pa.array([f"{each}a.parquet" for each in order]))
 
 
 @pytest.mark.parametrize(
@@ -57,9 +110,11 @@ def test_the_type_of_a_partition_column_holds_all_its_values(
         ("part-0.parquet", ()),
         ("p=1/q=2/part-0.parquet", (("p", "1"), ("q", "2"))),
         ("sub/p=1/x=y.parquet", (("p", "1"),)),
+        ("p=1/sub/part-0.parquet", (("p", "1"),)),
+        ("p=1/sub/q=2/part-0.parquet", (("q", "2"),)),
         ("p=a=b/part-0.parquet", (("p", "a=b"),)),
         ("c%3Dd=a%2Fb/part-0.parquet", (("c=d", "a%2Fb"),)),
-        ("=1/part-0.parquet", ()),
+        ("=1/part-0.parquet", (("", "1"),)),
     ],
 )
 def test_the_partition_of_a_file(relative: str, partition: tuple[tuple[str, str], ...]) -> None:
@@ -91,14 +146,22 @@ def test_the_root_from_which_a_path_leads_to_a_file(
         ("p=1/_temporary/0/part-0.parquet", True),
         (".part-0.parquet.crc", True),
         ("_p=1/part-0.parquet", False),
-        ("under_score/part_0.parquet", False),
+        ("p=1/under_score/part_0.parquet", False),
+        ("part-0.parquet._COPYING_", True),
+        ("p=1._COPYING_/part-0.parquet", True),
+        ("backup/part-0.parquet", True),
+        ("backup/p=1/part-0.parquet", False),
+        ("a/b/x=1.parquet", True),
+        ("", True),
+        ("p=1/", True),
     ],
 )
 def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> None:
     row = {"path": f"t/{relative}", "size": 1, "address": "s3://bucket/one", "metadata": {}}
     row |= {"checksum": "", "content_type": "", "mtime": datetime(1970, 1, 1, tzinfo=timezone.utc)}
     batch = pa.RecordBatch.from_pylist([row], schema=OBJECT_SCHEMA)
-    found = [each.to_pylist() for each in data_files([batch], "t/", spark_uris)]
+    found = [each.to_pylist() for each in plain_files([batch], "t/", spark_uris)]
+    assert is_skipped(relative.encode()) is is_hidden
     file = {"uri": "s3a://bucket/one", "relative": relative, "size": 1, "mtime": 0}
     assert found == [[] if is_hidden else [file]]
 

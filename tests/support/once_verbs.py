@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark.sql.types import StructType
 
 from sparklake import Branch, Once, Repository, VerbResult, run_verb
 from sparklake.stores.objects import open_store
@@ -53,6 +54,7 @@ class Rows:
     """A stand-in for a DataFrame, which a patched writer writes."""
 
     sparkSession = None  # noqa: N815  (Spark's own name)
+    schema = StructType()
 
 
 @contextmanager

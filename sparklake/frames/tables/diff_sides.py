@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
 from sparklake.frames.tables.column_names import name_rule
-from sparklake.frames.tables.exact_files import infers_types, union, with_partitions
+from sparklake.frames.tables.exact_files import union, with_partitions
+from sparklake.frames.tables.partitions import inferred_types
 from sparklake.frames.tables.row_values import column
 from sparklake.frames.tables.spark_sources import load, load_delta, reading_files
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
@@ -32,7 +33,7 @@ def side_schema(
         if some:
             for each in _load(spark, some, table_format, options, None).schema.fields:
                 fields.setdefault(rule(each.name), each)
-    types = side.partitions.types(infers=infers_types(spark))
+    types = side.partitions.types(inferred_types(spark))
     return with_partitions(StructType([*fields.values()]), types)
 
 

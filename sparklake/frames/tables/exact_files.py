@@ -11,20 +11,15 @@ from pyspark.sql.types import StructType
 
 from sparklake.delta_log.table_files import Partition, partition_of, partition_value
 from sparklake.frames.tables.parquet_views import nullable
+from sparklake.frames.tables.row_values import column
 from sparklake.frames.tables.spark_sources import load, reading_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
-
 Types = Mapping[str, str]
 """The names of partition columns and their types, as DDL."""
-
-
-def infers_types(spark: SparkSession) -> bool:
-    return spark.conf.get(_INFERENCE) == "true"
 
 
 def read_files(
@@ -49,16 +44,16 @@ def read_files(
         return rows
     # One schema for all: Spark would infer the type of a partition column for each root.
     schema = with_partitions(stored, types)
-    parts = []
+    columns, parts = [column(each) for each in schema.names], []
     for root, partition, some in scan_groups(uris, files.column("relative").to_pylist()):
         if root:
             more = {**options, "basePath": root}
-            parts.append(load(spark, some, table_format, more, schema))
+            parts.append(load(spark, some, table_format, more, schema).select(*columns))
         else:
             texts = ((name, partition_value(text)) for name, text in partition)
             values = {name: lit(text).cast(types[name]) for name, text in texts}
             part = load(spark, some, table_format, options, stored)
-            parts.append(part.withColumns(values).select(schema.names))
+            parts.append(part.withColumns(values).select(*columns))
     return union(parts)
 
 
@@ -72,11 +67,10 @@ def split_schema(user_schema: StructType, types: Types) -> tuple[StructType, Typ
 
 
 def with_partitions(stored: StructType, types: Types) -> StructType:
-    """Append the partition columns to a schema. They override columns of files, as in Spark."""
-    schema = StructType([each for each in stored.fields if each.name not in types])
-    for name, kind in types.items():
-        schema = schema.add(name, kind)
-    return schema
+    """Append the partition columns to a schema. They replace columns of files, as in Spark."""
+    folders = {name.lower(): StructType().add(name, kind)[0] for name, kind in types.items()}
+    fields = [folders.pop(each.name.lower(), each) for each in stored.fields]
+    return StructType([*fields, *folders.values()])
 
 
 def scan_groups(

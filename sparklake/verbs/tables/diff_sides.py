@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparklake.delta_log.table_files import is_hidden, partition_of, partition_value
+from sparklake.delta_log.table_files import is_skipped, partition_of, partition_value
 from sparklake.engine.lazy_rows import Rows
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
@@ -41,7 +41,7 @@ class FolderPair:
         left, right = set[str](), set[str]()
         for row in self.changes():
             relative = row.path.removeprefix(self.folder)
-            if is_hidden(relative.encode()):
+            if is_skipped(relative.encode()):
                 continue
             if row.type is not ChangeType.ADDED:
                 left.add(relative)
@@ -53,7 +53,7 @@ class FolderPair:
         """Yield the data files of a side."""
         for each in list_tree(self.context, self.trees[side], self.folder, self.refs[side]):
             relative = each.path.removeprefix(self.folder)
-            if not is_hidden(relative.encode()):
+            if not is_skipped(relative.encode()):
                 yield relative
 
     def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,13 +15,19 @@ from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent
 
 ColumnTypes = Mapping[str, str]
-"""Spark's type names by lower-case column name; "" is an incomparable type."""
+"""Spark's type names by lower-case column name; "" is an incomparable type.
+
+Types that Spark cannot read have names of their own, so that they differ from all others. Columns
+of one name are equal for Spark: it reads either type with the schema of the other.
+"""
 
 _FOOTER_BYTES = 64 * 1024
 
 
-def column_types(schema: pa.Schema) -> ColumnTypes:
-    return {each.name.lower(): _kind(each.type) for each in schema}
+def column_types(parquet: pq.ParquetFile) -> ColumnTypes:
+    """Return the types of a file, as stored: labels of other writers do not count."""
+    leaves = map(parquet.schema.column, range(len(parquet.schema)))
+    return {each.name.lower(): _kind(each.type, leaves) for each in parquet.schema_arrow}
 
 
 def find_file_types(file: ObjectInfo, ref: str) -> ColumnTypes | None:
@@ -28,8 +35,8 @@ def find_file_types(file: ObjectInfo, ref: str) -> ColumnTypes | None:
     raw = ContentReader(ObjectContent(file, ref), file.path)
     try:
         buffer = io.BufferedReader(raw, _FOOTER_BYTES)
-        with pq.ParquetFile(buffer, coerce_int96_timestamp_unit="us") as parquet:
-            return column_types(parquet.schema_arrow)
+        with pq.ParquetFile(buffer) as parquet:
+            return column_types(parquet)
     except StoreUnreachableError:
         raise
     except (pa.ArrowException, OSError, InvalidUriError):
@@ -43,36 +50,55 @@ def differing_types(one: ColumnTypes, other: ColumnTypes) -> list[str]:
     return [f"{name} ({one[name]}, {other[name]})" for name in common if one[name] != other[name]]
 
 
-_SPARK_NAMES = {
-    **dict.fromkeys((pa.string(), pa.large_string()), "string"),
-    **dict.fromkeys((pa.binary(), pa.large_binary()), "binary"),
-    **dict.fromkeys((pa.date32(), pa.date64()), "date"),
-    **dict.fromkeys((pa.int16(), pa.uint8()), "smallint"),
-    **dict.fromkeys((pa.int32(), pa.uint16()), "int"),
-    **dict.fromkeys((pa.int64(), pa.uint32()), "bigint"),
-    pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.float32(): "float",
-    pa.float64(): "double",
+_PHYSICAL = {
+    "BOOLEAN": "boolean",
+    "INT32": "int",
+    "INT64": "bigint",
+    "INT96": "timestamp",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    **dict.fromkeys(("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"), "binary"),
 }
+_LOGICAL = {
+    **dict.fromkeys(("String", "Enum", "JSON"), "string"),
+    "BSON": "binary",
+    "Date": "date",
+    "Null": "void",
+}
+_SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+_UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 
 
-def _kind(kind: pa.DataType) -> str:
-    """Return Spark's name of a type, without time zones; "" for an unusual type."""
+def _kind(kind: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> str:
+    """Return Spark's name of a type, from its shape and its stored columns; "" if unknown."""
     types = pa.types
-    if types.is_dictionary(kind):
-        return _kind(kind.value_type)
-    if types.is_timestamp(kind):
-        return "timestamp in nanoseconds" if kind.unit == "ns" else "timestamp"
-    if types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
+    if isinstance(kind, pa.BaseExtensionType):
+        return _kind(kind.storage_type, leaves)
     if not types.is_nested(kind):
-        return _SPARK_NAMES.get(kind, "")
+        return _stored_kind(next(leaves))
     if types.is_map(kind):
-        name, inner = "map", [_kind(kind.key_type), _kind(kind.item_type)]
+        name, inner = "map", [_kind(each, leaves) for each in (kind.key_type, kind.item_type)]
     elif types.is_struct(kind):
-        fields = ((each.name, _kind(each.type)) for each in kind)
+        fields = [(each.name, _kind(each.type, leaves)) for each in kind]
         name, inner = "struct", [each and f"{field}:{each}" for field, each in fields]
     else:
-        name, inner = "array", [_kind(kind.value_type)]
+        name, inner = "array", [_kind(kind.value_type, leaves)]
     return f"{name}<{','.join(inner)}>" if all(inner) else ""
+
+
+def _stored_kind(column: pq.ColumnSchema) -> str:
+    logical = json.loads(column.logical_type.to_json())
+    kind: str = logical["Type"]
+    if kind == "None":
+        return _PHYSICAL[column.physical_type]
+    if kind == "Int":
+        return (_SIGNED if logical["isSigned"] else _UNSIGNED)[logical["bitWidth"]]
+    if kind == "Decimal":
+        return f"decimal({column.precision},{column.scale})"
+    if kind not in ("Time", "Timestamp"):
+        return _LOGICAL.get(kind, kind.lower())
+    unit, is_instant = logical["timeUnit"], logical["isAdjustedToUTC"]
+    if kind == "Timestamp" and unit != "nanoseconds":
+        return "timestamp" if is_instant else "timestamp_ntz"
+    is_time_of_day = kind == "Time" and unit == "microseconds" and not is_instant
+    return "time" if is_time_of_day else f"{kind.lower()} in {unit}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparklake.delta_log.table_files import data_files, hashes, repeated
+from sparklake.delta_log.table_files import hashes, plain_files, repeated
 from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
 from sparklake.frames.tables.partitions import PartitionColumns
@@ -73,15 +73,16 @@ def _shape(
     *,
     merges: bool,
 ) -> TableShape | None:
-    from sparklake.frames.tables.exact_files import infers_types, split_schema, with_partitions
+    from sparklake.frames.tables.exact_files import split_schema, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
+    from sparklake.frames.tables.partitions import inferred_types
     from sparklake.frames.tables.spark_sources import spark_schema
 
     uris: Sequence[str] = [listing.first]
     if merges and user_schema is None:
-        files = data_files(table.objects.batches(), table.folder, spark_uris)
+        files = plain_files(table.objects.batches(), table.folder, spark_uris)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
-    types = listing.columns.types(infers=infers_types(spark))
+    types = listing.columns.types(inferred_types(spark))
     if user_schema is None:
         stored = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
     else:
@@ -106,16 +107,26 @@ class _FileTotals:
     @staticmethod
     def of(table: TableVersion) -> _FileTotals:
         listing, numbers = _FileTotals(), []
-        for batch in data_files(table.objects.batches(), table.folder, spark_uris):
+        observe = listing.columns.add
+        for batch in plain_files(table.objects.batches(), table.folder, spark_uris, observe):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
             listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))
-            listing.columns.add(batch.column("relative"))
             numbers.append(hashes(batch.column("uri")))
         if not listing.first:
-            raise no_data_file(table)
+            raise no_data_file(table, listing.columns)
         listing.shared = repeated(numbers)
         return listing
 
 
-def no_data_file(table: TableVersion) -> ObjectNotFoundError:
-    return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}")
+def no_data_file(
+    table: TableVersion, columns: PartitionColumns | None = None
+) -> ObjectNotFoundError:
+    """Return the error for a table without rows, with the reason for those in other folders."""
+    stray = columns and columns.stray
+    reason = (
+        f", only in folders that are no partitions, such as {stray!r}: read these one by one, or "
+        "all files with the option recursiveFileLookup=true"
+        if stray
+        else ""
+    )
+    return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}{reason}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
+from sparklake.delta_log.table_files import FILE_SCHEMA, data_files, plain_files
 from sparklake.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.rows.objects import ObjectInfo
@@ -31,6 +31,8 @@ from sparklake.verbs.tables.write_request import DELTA
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+_RECURSIVE = "recursivefilelookup"
 
 
 def read_tables(
@@ -224,27 +226,33 @@ def _read_files(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> DataFrame:
-    from sparklake.frames.tables.exact_files import infers_types, read_files
+    from sparklake.frames.tables.exact_files import read_files
+    from sparklake.frames.tables.partitions import inferred_types
 
     columns, batches = PartitionColumns(), list[pa.RecordBatch]()
+    lower = {name.lower(): str(value).lower() for name, value in options.items()}
+    is_recursive = lower.get(_RECURSIVE) == "true"
     for table in tables:
         before = len(batches)
-        for batch in _data_files(context, table):
-            columns.add(batch.column("relative"))
-            batches.append(batch)
+        batches += _data_files(context, table, None if is_recursive else columns)
         if not sum(map(len, batches[before:])):
-            raise no_data_file(table)
+            raise no_data_file(table, columns)
     files = pa.Table.from_batches(batches, FILE_SCHEMA)
     spark = context.runners.session()
-    types = columns.types(infers=infers_types(spark))
+    types = columns.types(inferred_types(spark))
     return read_files(spark, files, types, table_format, options, schema)
 
 
-def _data_files(context: Context, table: TableVersion) -> Iterator[pa.RecordBatch]:
-    file = _find_file(context, table)
-    if file is None:
-        yield from data_files(table.objects.batches(), table.folder, spark_uris)
-    else:
+def _data_files(
+    context: Context, table: TableVersion, columns: PartitionColumns | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield a table's files, and add their folders to `columns`; without, all files below it."""
+    file, batches = _find_file(context, table), table.objects.batches()
+    if file is not None:
         name = file.path.rpartition("/")[2]
         row = {"uri": spark_uri(file.address), "relative": name, "size": file.size, "mtime": 0}
         yield pa.RecordBatch.from_pylist([row], FILE_SCHEMA)
+    elif columns is None:
+        yield from data_files(batches, table.folder, spark_uris)
+    else:
+        yield from plain_files(batches, table.folder, spark_uris, columns.add)

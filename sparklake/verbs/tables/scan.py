@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.delta_log.table_files import data_files, partition_of, partition_value
-from sparklake.frames.tables.partitions import PartitionColumns
+from sparklake.delta_log.table_files import partition_of, partition_value, plain_files
+from sparklake.frames.tables.partitions import PartitionColumns, inferred_types
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.parquet_view import PARQUET, no_data_file
 from sparklake.verbs.tables.read import check_plain, found_format
@@ -34,14 +34,14 @@ def _scan_parquet(table: TableVersion) -> Scan:
     from sparklake.frames.tables.exact_files import with_partitions
 
     columns, files = PartitionColumns(), []
-    for batch in data_files(table.objects.batches(), table.folder, lambda addresses: addresses):
-        columns.add(batch.column("relative"))
+    addresses = table.objects.batches()
+    for batch in plain_files(addresses, table.folder, lambda each: each, columns.add):
         rows = (batch.column(each).to_pylist() for each in ("relative", "uri", "size"))
         for relative, address, size in zip(*rows, strict=True):
             files.append(parquet_file(table, relative, address, size))
     if not files:
-        raise no_data_file(table)
-    schema = with_partitions(scans.stored_schema(files[0]), columns.types(infers=True))
+        raise no_data_file(table, columns)
+    schema = with_partitions(scans.stored_schema(files[0]), columns.types(inferred_types(None)))
     what = f"{table.path!r} at {table.ref!r}"
     return scans.checked(scans.Scan(schema, [*columns.values], files), what)
 

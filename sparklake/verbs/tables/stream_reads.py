@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.table_files import HIDDEN
+from sparklake.delta_log.table_files import SKIPPED
 from sparklake.errors import TableChangedError
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.commits import Commit
@@ -110,7 +110,7 @@ def _change(context: Context, commit: Commit, path: str, *, skips: bool) -> Tabl
     log = list[tuple[ChangeType, str]]()
     for batch in diff_of_plan(context, plan, commit.id, "diff").batches():
         names = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
-        hidden = pc.match_substring_regex(names, HIDDEN)
+        hidden = pc.match_substring_regex(names, SKIPPED)
         for kind, name, is_hidden in zip(
             batch.column("type").to_pylist(), names.to_pylist(), hidden.to_pylist(), strict=True
         ):

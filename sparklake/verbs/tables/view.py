@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.delta_log.file_names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
-from sparklake.delta_log.table_files import data_files
+from sparklake.delta_log.table_files import plain_files
 from sparklake.delta_log.view_log import (
     CHECKPOINT_SCHEMA,
     TableShape,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_FORM = 2
+_FORM = 3
 """The version of the layout, as a part of a view's name."""
 
 _ROW_GROUP = 50_000
@@ -89,7 +89,7 @@ def write_view(
     view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
     """Write a log for plain files of `size` bytes, streamed from their listing."""
-    adds = add_batches(data_files(table.objects.batches(), table.folder, spark_uris), shared)
+    adds = add_batches(plain_files(table.objects.batches(), table.folder, spark_uris), shared)
     head = shape_batch(shape)
     with scratch_folder() as scratch:
         checkpoint = scratch / "checkpoint.parquet"

@@ -11,12 +11,12 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.table_files import data_files, partition_of
+from sparklake.delta_log.table_files import partition_of, plain_files
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchState, Write
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo
-from sparklake.stores.objects.addresses import spark_uris
+from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import get_branch, open_branch
@@ -46,6 +46,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     table = open_table_to_write(context, request)
     if not may_write(request, table):
         return TableWrite(request.path)
+    rows = _typed_rows(rows, request, table)
     check_fits(lambda: rows.schema, request, table)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
@@ -87,7 +88,9 @@ def check_fits(
     Their schema is asked for last: Spark may have to analyse a plan for it.
     """
     check_no_other_table(request, table)
-    if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
+    if request.format == PARQUET:
+        _check_typed(schema(), request)
+    if not request.mode.adds:
         return
     if next(log_files(table), None) is not None:
         raise InvalidInputError(
@@ -106,6 +109,34 @@ def check_fits(
         )
     if request.schema_check and request.format == PARQUET:
         _check_schema(schema, request, file)
+
+
+def _typed_rows(rows: DataFrame, request: WriteRequest, table: TableVersion) -> DataFrame:
+    """Give columns of only nulls the table's types."""
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.parquet_views import typed_nulls, void_columns
+    from sparklake.frames.tables.spark_sources import spark_schema
+
+    if request.format != PARQUET or not request.mode.adds or not void_columns(rows.schema):
+        return rows
+    file = _find_file(table)
+    if file is None:
+        return rows
+    uri = spark_uri(file.address)
+    return typed_nulls(rows, spark_schema(rows.sparkSession, [uri], PARQUET, {}))
+
+
+def _check_typed(schema: StructType, request: WriteRequest) -> None:
+    # Lazy import: it loads Spark.
+    from sparklake.frames.tables.parquet_views import void_columns
+
+    columns = [each for each in void_columns(schema) if each not in request.partition_by]
+    if columns:
+        raise InvalidInputError(
+            f"{', '.join(columns[:_SHOWN])} in the rows for {request.folder!r} would have only "
+            "nulls and no type (void), as lit(None) has: Parquet files with typed values could not "
+            "be read beside them. Cast the columns, for example with lit(None).cast('string')"
+        )
 
 
 def partition_columns(table: TableVersion) -> list[str]:
@@ -154,7 +185,7 @@ def check_no_other_table(request: WriteRequest, table: TableVersion) -> None:
 
 
 def _find_file(table: TableVersion) -> ObjectInfo | None:
-    for batch in data_files(table.objects.batches(), table.folder, spark_uris):
+    for batch in plain_files(table.objects.batches(), table.folder, spark_uris):
         for relative in batch.column("relative")[:1].to_pylist():
             return table.snapshot.stat(f"{table.folder}{relative}")
     return None

@@ -39,6 +39,11 @@ class WriteMode(str, Enum):
         """Whether the mode writes only to a table without objects."""
         return self in (WriteMode.ERROR_IF_EXISTS, WriteMode.IGNORE)
 
+    @property
+    def adds(self) -> bool:
+        """Whether the mode adds files to the existing ones."""
+        return self in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS)
+
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:

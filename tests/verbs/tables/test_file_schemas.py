@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,60 +21,91 @@ from sparklake.verbs.tables.file_schemas import (
     differing_types,
     find_file_types,
 )
+from tests.support.parquet_types import STORED_TYPES
 
 
 def types_of(repo: Repository, path: str) -> ColumnTypes | None:
     return find_file_types(open_snapshot(repo._context, "main").stat(path), "main")
 
 
+def stored(*fields: tuple[str, Any], **options: Any) -> ColumnTypes:
+    sink = io.BytesIO()
+    pq.write_table(pa.schema(list(fields)).empty_table(), sink, **options)
+    return column_types(pq.ParquetFile(sink))
+
+
+@pytest.mark.parametrize("name", STORED_TYPES)
+def test_every_stored_type_has_the_name_of_sparks_type(name: str) -> None:
+    kind = STORED_TYPES[name].spark
+    types = column_types(pq.ParquetFile(io.BytesIO(STORED_TYPES[name].file())))
+    assert types == {
+        "v": kind,
+        "l": f"array<{kind}>",
+        "s": f"struct<x:{kind}>",
+        "m": f"map<string,{kind}>",
+    }
+
+
+def test_the_page_lists_every_stored_type() -> None:
+    page = (Path(__file__).parents[3] / "docs/tables.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", page, re.MULTILINE)
+    listed = {kind: {*names.split("; ")} for kind, names in rows}
+    expected: dict[str, set[str]] = {}
+    for name, each in STORED_TYPES.items():
+        kind = re.sub(r"\(\d+,\d+\)", "(p,s)", each.spark)
+        name = re.sub(r"DECIMAL\(\d+,\d+\)", "DECIMAL(p,s)", name)
+        expected.setdefault(kind, set()).add(name)
+    assert {kind: listed.get(kind) for kind in expected} == expected
+
+
 def test_types_of_one_meaning_are_equal() -> None:
-    one = {
-        "Name": pa.string(),
-        "words": pa.list_(pa.field("element", pa.string())),
-        "pairs": pa.map_(pa.string(), pa.int64()),
-        "inner": pa.struct([("a", pa.large_string()), ("b", pa.timestamp("us"))]),
-        "raw": pa.binary(),
-        "at": pa.timestamp("us", "UTC"),
-        "void": pa.null(),
-        "unusual": pa.list_(pa.time64("us")),
-    }
-    other = {
-        "name": pa.dictionary(pa.int32(), pa.large_string()),
-        "words": pa.large_list(pa.field("item", pa.large_string())),
-        "pairs": pa.map_(pa.large_string(), pa.int64()),
-        "inner": pa.struct([("a", pa.string()), ("b", pa.timestamp("ms"))]),
-        "raw": pa.large_binary(),
-        "at": pa.timestamp("ms", "Europe/Berlin"),
-        "void": pa.int32(),
-        "unusual": pa.list_(pa.int32()),
-    }
-    types = column_types(pa.schema(list(one.items())))
-    assert differing_types(types, column_types(pa.schema(list(other.items())))) == []
-    assert types["void"] == types["unusual"] == ""
-    assert types["inner"] == "struct<a:string,b:timestamp>"
-    assert (types["words"], types["pairs"]) == ("array<string>", "map<string,bigint>")
+    one = stored(
+        ("Name", pa.string()),
+        ("words", pa.list_(pa.field("element", pa.string()))),
+        ("pairs", pa.map_(pa.string(), pa.int64())),
+        ("inner", pa.struct([("a", pa.large_string()), ("b", pa.timestamp("us"))])),
+        ("raw", pa.binary()),
+        ("at", pa.timestamp("us", "UTC")),
+    )
+    other = stored(
+        ("name", pa.dictionary(pa.int32(), pa.large_string())),
+        ("words", pa.large_list(pa.field("item", pa.large_string()))),
+        ("pairs", pa.map_(pa.large_string(), pa.int64())),
+        ("inner", pa.struct([("a", pa.string()), ("b", pa.timestamp("ms"))])),
+        ("raw", pa.large_binary()),
+        ("at", pa.timestamp("ms", "Europe/Berlin")),
+    )
+    assert differing_types(one, other) == []
+    assert one["inner"] == "struct<a:string,b:timestamp_ntz>"
+    assert (one["words"], one["pairs"]) == ("array<string>", "map<string,bigint>")
 
 
 def test_other_types_are_named() -> None:
-    one: list[tuple[str, Any]] = [
+    one = stored(
         ("a", pa.int32()),
         ("b", pa.decimal128(9, 2)),
         ("c", pa.struct([("x", pa.int64())])),
         ("d", pa.timestamp("us")),
         ("e", pa.string()),
-    ]
-    other: list[tuple[str, Any]] = [
+        ("g", pa.null()),
+        ("h", pa.uint64()),
+    )
+    other = stored(
         ("a", pa.int64()),
         ("b", pa.decimal128(10, 2)),
         ("c", pa.struct([("y", pa.int64())])),
         ("d", pa.timestamp("ns")),
         ("f", pa.string()),
-    ]
-    assert differing_types(column_types(pa.schema(one)), column_types(pa.schema(other))) == [
+        ("g", pa.list_(pa.null())),
+        ("h", pa.int64()),
+    )
+    assert differing_types(one, other) == [
         "a (int, bigint)",
         "b (decimal(9,2), decimal(10,2))",
         "c (struct<x:bigint>, struct<y:bigint>)",
-        "d (timestamp, timestamp in nanoseconds)",
+        "d (timestamp_ntz, timestamp in nanoseconds)",
+        "g (void, array<void>)",
+        "h (decimal(20,0), bigint)",
     ]
 
 
@@ -80,13 +113,13 @@ def test_only_the_footer_of_a_file_is_read(tmp_path: Path) -> None:
     repo = memory_lake().create_repository("lake", str(tmp_path / "namespace"))
     main = repo.branch("main")
     moments = pa.table({"at": pa.array([1]).cast(pa.timestamp("us")), "id": [1]})
-    for name, options in {
-        "spark": {"use_deprecated_int96_timestamps": True},
-        "micros": {"coerce_timestamps": "us"},
-    }.items():
+    for name, kind, options in (
+        ("spark", "timestamp", {"use_deprecated_int96_timestamps": True}),
+        ("micros", "timestamp_ntz", {"coerce_timestamps": "us"}),
+    ):
         with main.open(f"{name}.parquet", "wb") as file:
             pq.write_table(moments, file, **options)
-        assert types_of(repo, f"{name}.parquet") == {"at": "timestamp", "id": "bigint"}
+        assert types_of(repo, f"{name}.parquet") == {"at": kind, "id": "bigint"}
     nanoseconds = moments.cast(pa.schema([("at", pa.timestamp("ns")), ("id", pa.int64())]))
     with main.open("pandas.parquet", "wb") as file:
         pq.write_table(nanoseconds, file)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark.sql.types import StructType
 
 from benchmarks.counting import counted_trips, recorded_reads
 from sparklake import Lake, Repository
@@ -31,7 +32,7 @@ MARKS = {
     "Lance": "_versions/1.manifest",
 }
 # Nothing of it is asked for: the write is refused before Spark does anything.
-ROWS: Any = SimpleNamespace(sparkSession=None, schema=None)
+ROWS: Any = SimpleNamespace(sparkSession=None, schema=StructType())
 
 READS_OF_TABLES: tuple[Callable[[Repository, str], object], ...] = (
     lambda repo, path: repo.read("main", path),

@@ -1,0 +1,165 @@
+"""Folders of odd shapes and names: a lake reads them as Spark reads a directory, or refuses."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparklake import Lake, Repository
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ENGINE = "auto"
+
+Files = Mapping[str, bytes]
+
+VALUES = (
+    *("1", "-2", "+3", "007", "-0", "2147483648", "9223372036854775808", "1e5", "1.5e1", "5."),
+    *("1.5", ".5", "1.0E300", "1e37", "1e38", "0e0", "0e50", "NaN", "nan", "Infinity", "inf"),
+    *("1d", "7D", "1L", "0x10", "1_000", "2024-02-29", "2024-02-30", "2024-1-1", "2024-01"),
+    *("2024", "20240229", "2024-02-29T", "2024-02-29 23%3A59%3A59", "2024-02-29 23:59:59.1"),
+    *("2024-02-29 23:59:59.123456", "2024-02-29 25:00:00", "12%3A00%3A00", "12:00", "true"),
+    *("__HIVE_DEFAULT_PARTITION__", "a", "a b", "a%20b", "%31", "a=b", "%zz", "100%", "null"),
+    *("9" * 38, "9" * 39, " 1", "1.5 ", "[x]{y}*?", "é", "-", "1e", "0.0", "1.00", "x" * 100),
+)
+"""Names of partition folders behind `p=`."""
+
+KINDS = (
+    *(("1", "-2", "007"), ("1", "NaN"), ("1e5", "2"), ("1.0E300", "1"), ("1.5", "2147483648")),
+    *(("2024-02-29", "2024-02-29 23%3A59%3A59"), ("12%3A00%3A00", "23:59:59"), ("1", "a")),
+    *(("1", "9223372036854775808"), ("1.5", "1e5"), ("2024-02-29", "1"), ("9" * 38, "1")),
+    ("12%3A00%3A00", "2024-02-29"),
+)
+"""Values of one column, of several types."""
+
+JUNK = (
+    *("_SUCCESS", ".part-0.parquet.crc", "_x.parquet", "a.parquet._COPYING_", "zz-empty.parquet"),
+    *("_temporary/0/a.parquet", ".staging/a.parquet", "_tmp/p=1/a.parquet"),
+)
+STRAYS = ("backup/a.parquet", "archive/2023/a.parquet", "a=._COPYING_/a.parquet", "x/_y/a.parquet")
+ROOTS = ("a.parquet", "part-0.snappy.parquet", "noext", "x=1.parquet", "b.PARQUET", "_metadata")
+BROKEN = (
+    *(("p=1/a", "q=1/a"), ("p=1/a", "a"), ("p=1/a", "p=2/q=1/a"), ("p=1/a", "backup/a")),
+    *(("p=/a",), ("=1/a",), ("p=1/p=2/a",), ("sub/p=1/a", "sub/p=2/a"), ("x/p=1/a", "y/p=2/a")),
+    *(("p=1/sub/a", "p=2/a"), ("p=1/sub/q=2/a",), ("p=1/_q=2/a",), ("_p=1/a", "_p=2/a")),
+    *(("backup/a",), ("p=1/a", "P=2/a"), ("p=1/x/y/a", "p=1/a"), ("sub/p=1/a", "a")),
+)
+
+
+class Folders:
+    """Random folders. The rows of all files differ."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.rows = 0
+
+    def folder(self) -> Files:
+        names = self._names()
+        names += self.random.sample(JUNK, self.random.randint(0, 3))
+        column = self.random.choice(["v", "v", "v", "p", "P"])
+        return {name: self._file(name, column) for name in names}
+
+    def _names(self) -> list[str]:
+        shape = self.random.choices(["flat", "values", "kinds", "two", "broken"], [3, 4, 4, 3, 3])
+        if shape == ["flat"]:
+            names = self.random.sample(ROOTS, self.random.randint(1, 4))
+            return [*names, "c.parquet", *self.random.sample(STRAYS, self.random.randint(0, 2))]
+        if shape == ["broken"]:
+            return [f"{each}.parquet" for each in self.random.choice(BROKEN)]
+        if shape == ["values"]:
+            values = self.random.sample(VALUES, self.random.randint(1, 3))
+        else:
+            values = [*self.random.choice(KINDS)]
+        if shape == ["two"]:
+            other = self.random.choice(VALUES)
+            return [f"p={each}/q={other}/a.parquet" for each in values]
+        extra = self.random.choice(["", "", "", "sub/", "_p=3/"])
+        return [f"p={each}/{extra}a.parquet" for each in values]
+
+    def _file(self, name: str, column: str) -> bytes:
+        if "empty" in name or "SUCCESS" in name:
+            return b""
+        self.rows += 1
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"id": [self.rows], column: ["text"], "last": [1.5]}), sink)
+        return sink.getvalue()
+
+
+def outcome(read: Callable[[], DataFrame]) -> tuple[list[tuple[str, str]], list[str]] | Exception:
+    try:
+        rows = read()
+        columns = [(each.name, each.dataType.simpleString()) for each in rows.schema.fields]
+        return columns, sorted(repr(tuple(row)) for row in rows.collect())
+    except Exception as error:  # noqa: BLE001  (of Spark, of py4j or ours)
+        return error
+
+
+def differences(
+    spark: SparkSession, lake: Lake, repo: Repository, place: Path, folders: list[Files]
+) -> Iterator[tuple[str, str]]:
+    """Yield the outcome of each folder, and what is wrong with it, if anything."""
+    main = repo.branch("main")
+    objects = {
+        f"t{at}/{name}": body for at, each in enumerate(folders) for name, body in each.items()
+    }
+    main.put_many(objects)
+    for path, body in objects.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(body)
+    for at, names in enumerate(folders):
+        theirs = outcome(lambda at=at: spark.read.parquet(str(place / f"t{at}")))
+        reads = [lambda at=at: repo.read("main", f"t{at}")]
+        if at % 10 == 0:
+            path = f"lakefs://{repo.name}/main/t{at}"
+            reads.append(lambda path=path: lake.read.parquet(path))
+            table = f"lakefs.`{repo.name}`.main.t{at}"
+            reads.append(lambda table=table: lake.sql(f"SELECT * FROM {table}"))
+        for read in reads:
+            ours = outcome(read)
+            what = f"{sorted(names)}: {theirs!s:.300} | {ours!s:.300}"
+            is_refused = isinstance(ours, (InvalidInputError, ObjectNotFoundError))
+            is_same = isinstance(ours, Exception) and type(ours) is type(theirs)
+            if isinstance(theirs, Exception):
+                yield "raised by both", "" if is_refused or is_same else what
+            elif is_refused:
+                yield f"refused: {str(ours)[-90:]}", ""
+            else:
+                yield "equal", "" if ours == theirs else what
+
+
+def check(
+    spark: SparkSession, lake: Lake, repo: Repository, place: Path, folders: list[Files]
+) -> Counter[str]:
+    results = list(differences(spark, lake, repo, place, folders))
+    assert [wrong for _, wrong in results if wrong] == []
+    return Counter(kind.split(":")[0] for kind, _ in results)
+
+
+def test_a_sample_of_odd_folders(
+    spark: SparkSession, lake: Lake, repo: Repository, tmp_path: Path
+) -> None:
+    made = Folders(seed=1)
+    counts = check(spark, lake, repo, tmp_path / "local", [made.folder() for _ in range(25)])
+    assert counts["equal"] > 12
+
+
+@pytest.mark.exhaustive
+def test_five_hundred_odd_folders(
+    spark: SparkSession, lake: Lake, repo: Repository, tmp_path: Path
+) -> None:
+    made = Folders(seed=2)
+    counts = check(spark, lake, repo, tmp_path / "local", [made.folder() for _ in range(500)])
+    assert counts["equal"] > 250
+    assert counts["refused"] < 50
