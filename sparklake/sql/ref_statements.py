@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from sqlglot import Token, TokenType
 
 from sparklake.errors import InvalidInputError
 from sparklake.session import quoted
-from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
+from sparklake.sql.tokens import (
+    CATALOG,
+    STRINGS,
+    check_comments,
+    is_word,
+    mentions_lake,
+    position,
+    scan,
+)
 from sparklake.uri import RefUri
 
 
@@ -47,6 +56,8 @@ FORMS = (
 )
 
 _OF_REFS = ("FROM", "INTO")
+_NEAR = 0.85
+"""The ratio of the letters that two similar words share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +84,25 @@ def parse_ref_statement(text: str) -> RefStatement | None:
     tokens = [each for each in scan(text) if each.token_type is not TokenType.SEMICOLON]
     if is_use(tokens) and mentions_lake(tokens[:3]):
         check_comments(text, tokens)
-        return _Parser(tokens, Form(("USE",), ())).parse_use()
+        return _Parser(text, tokens, Form(("USE",), ())).parse_use()
     for form in FORMS:
         if len(tokens) >= len(form.words) and all(map(is_word, tokens, form.words)):
             check_comments(text, tokens)
-            return _Parser(tokens, form).parse()
+            return _Parser(text, tokens, form).parse()
     return None
+
+
+def check_first_words(text: str) -> None:
+    """Reject a statement that Spark does not know, if it starts almost like one on refs."""
+    words = [each.text.upper() for each in scan(text)[:2]]
+    known = {" ".join(each.words): each for each in FORMS}
+    # "SHOW TABLES" is not "SHOW TAGS": one letter may differ.
+    for start in (" ".join(words), *words[:1]):
+        for near in get_close_matches(start, known, 1, _NEAR):
+            raise InvalidInputError(
+                f"{start!r} at {position(text, scan(text)[0].start)} is no statement: did you mean "
+                f"{_usage(known[near])}?"
+            )
 
 
 def is_use(tokens: Sequence[Token]) -> bool:
@@ -86,7 +110,8 @@ def is_use(tokens: Sequence[Token]) -> bool:
 
 
 class _Parser:
-    def __init__(self, tokens: Sequence[Token], form: Form) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], form: Form) -> None:
+        self._script = text
         self._form = form
         self._rest = list(tokens[len(form.words) :])
         self._repository: str | None = None
@@ -123,7 +148,10 @@ class _Parser:
         return RefStatement(verb, self._repository, refs, clauses, metadata, has_condition)
 
     def _error(self, usage: str | None = None) -> InvalidInputError:
-        near = f"near {self._rest[0].text!r}" if self._rest else "at its end"
+        near = "at its end"
+        if self._rest:
+            first = self._rest[0]
+            near = f"near {first.text!r}, {position(self._script, first.start)}"
         return InvalidInputError(
             f"{' '.join(self._form.words)}: unexpected syntax {near}. Write "
             f"{usage or _usage(self._form)}, with names such as `fix-1` or `main~1` in "

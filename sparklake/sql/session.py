@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
 from sparklake.delta_log.table_files import partition_folder
-from sparklake.errors import InvalidInputError, InvalidRefError, RefNotFoundError, TableChangedError
+from sparklake.errors import (
+    InvalidInputError,
+    InvalidRefError,
+    RefNotFoundError,
+    SparklakeError,
+    TableChangedError,
+)
 from sparklake.repository import Repository
 from sparklake.session import is_temporary_view, quoted
-from sparklake.sql.ref_statements import RefStatement, is_use, parse_ref_statement, repository_of
+from sparklake.sql.ref_statements import (
+    RefStatement,
+    check_first_words,
+    is_use,
+    parse_ref_statement,
+    repository_of,
+)
 from sparklake.sql.results import SmallRows, branch_rows, commit_rows, staged_rows, tag_rows
 from sparklake.sql.statements import (
     Action,
@@ -33,7 +45,7 @@ from sparklake.verbs.tables.edits import MAX_ATTEMPTS
 from sparklake.verbs.tables.inserts import inserted_rows, static_columns
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.parquet_view import PARQUET
-from sparklake.verbs.tables.read import found_format, is_only_in_catalog, read_table
+from sparklake.verbs.tables.read import found_format, has_table, is_only_in_catalog, read_table
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import view_of
 from sparklake.verbs.tables.write import partition_columns
@@ -98,7 +110,7 @@ class SqlSession:
 
     def _attempt(self, text: str, args: Arguments) -> DataFrame | SmallRows:
         statement = find_tables(
-            text, self.place, lambda name: is_temporary_view(self._spark(), name)
+            text, self.place, lambda name: is_temporary_view(self._spark(), name), self._is_table
         )
         statement = replace(statement, sources=[*filterfalse(self._is_sparks, statement.sources)])
         target = statement.target
@@ -121,11 +133,15 @@ class SqlSession:
         table_format = found_format(table)
         if table_format == DELTA:
             with branch.edit_delta(path) as location:
-                rewritten = statement.rewritten(self._view, f"delta.{quoted(location)}")
-                return self._query(rewritten, args)
+                name = f"delta.{quoted(location)}"
+                return self._query(
+                    statement.rewritten(self._view, name), args, (name, str(target.table))
+                )
         if table_format == ICEBERG:
             with branch.edit_iceberg(path) as name:
-                return self._query(statement.rewritten(self._view, name), args)
+                return self._query(
+                    statement.rewritten(self._view, name), args, (name, str(target.table))
+                )
         if statement.action is Action.INSERT:
             return self._insert(statement, branch, table, args)
         raise InvalidInputError(
@@ -141,9 +157,27 @@ class SqlSession:
             self._open(name.repository)._context, name.ref, name.path
         )
 
-    def _query(self, text: str, args: Arguments) -> DataFrame:
+    def _is_table(self, name: str) -> bool:
+        """Return whether the ref of USE has a table of this name."""
+        assert self.place is not None
+        context = self._open(self.place.repository)._context
+        return has_table(context, open_table(context, self.place.ref, name))
+
+    def _query(self, text: str, args: Arguments, target: tuple[str, str] = ("", "")) -> DataFrame:
+        """Run a text in Spark. Its errors have the second name of a target for the first."""
+        # Lazy import: statements on refs need no Spark.
+        from pyspark.errors import ParseException
+
         spark = self._spark()
-        return spark.sql(text) if args is None else spark.sql(text, args)  # type: ignore[arg-type]
+        try:
+            return spark.sql(text) if args is None else spark.sql(text, args)  # type: ignore[arg-type]
+        except Exception as error:
+            for name in ("_desc", "_message", "_stackTrace", "_stacktrace"):
+                if target[0] and isinstance(value := getattr(error, name, None), str):
+                    setattr(error, name, value.replace(*target))
+            if isinstance(error, ParseException):
+                check_first_words(text)
+            raise
 
     def _view(self, name: TableName) -> str:
         """Make a temporary view of a table, and return its name, which depends on the content.
@@ -203,10 +237,10 @@ class SqlSession:
         texts = dict(zip(static, row, strict=True))
         spelled = dict(texts)
         for name, value in static.items():
-            if texts[name] is None and value != "NULL":
+            if texts[name] is None and value.upper() != "NULL":
                 raise InvalidInputError(f"{value} is no value of the column {name!r}")
             # A table may have month=01, which Spark reads as 1.
-            if value.startswith("'") and types[name] != "string":
+            if value.startswith(("'", '"')) and types[name] != "string":
                 spelled[name] = value[1:-1]
         folder = partition_folder(spelled.items())
         if (
@@ -260,7 +294,14 @@ class SqlSession:
 
     def _run_on_refs(self, statement: RefStatement) -> SmallRows | Log | Differences[Any]:
         repository = self._open(repository_of(statement, self.place))
-        return _RUNS[statement.verb](self, repository, statement)
+        try:
+            return _RUNS[statement.verb](self, repository, statement)
+        except SparklakeError as error:
+            first, *others = map(str, error.args)
+            for option, words in _OPTIONS.items():
+                first = first.replace(option, words)
+            error.args = (first, *others)
+            raise
 
     def _current_ref(self, repository: Repository) -> str:
         if self.place is not None and self.place.repository == repository.name:
@@ -340,6 +381,15 @@ class SqlSession:
     def _ref(self, repository: Repository, statement: RefStatement) -> str:
         return statement.refs[0] if statement.refs else self._current_ref(repository)
 
+
+_OPTIONS = {
+    "--exist-ok": "IF NOT EXISTS",
+    "with --discard-staged (in Python discard_staged=True)": (
+        "with `sparklake branch delete --discard-staged`"
+    ),
+    "with --no-schema-check": "with `sparklake merge --no-schema-check`",
+}
+"""What SQL has in place of the options in errors."""
 
 _RUNS: Mapping[str, Callable[..., SmallRows | Log | Differences[Any]]] = {
     "USE": SqlSession._use,

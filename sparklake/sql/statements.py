@@ -14,11 +14,54 @@ from sqlglot.errors import SqlglotError
 
 from sparklake.errors import InvalidInputError
 from sparklake.session import quoted
-from sparklake.sql.tokens import CATALOG, STRINGS, check_comments, is_word, mentions_lake, scan
+from sparklake.sql.tokens import (
+    CATALOG,
+    STRINGS,
+    check_comments,
+    is_word,
+    mentions_lake,
+    position,
+    scan,
+)
 from sparklake.uri import RefUri
 
-# These read no table's rows and change none, so a name in use cannot be meant.
-_OF_THE_SESSION = ("SET", "RESET", "SHOW", "ADD", "LIST", "USE", "UNCACHE", "CLEAR")
+# The first words of statements in which a name of one part is no table.
+_NAMES_NO_TABLE = re.compile(
+    r"(RESET|ADD|LIST|USE|UNCACHE|CLEAR|SET(?! VAR)|DROP(?! TABLE)"
+    r"|DESC(RIBE)? (FUNCTION|DATABASE|SCHEMA|NAMESPACE|CATALOG)"
+    r"|SHOW(?! (COLUMNS|CREATE|PARTITIONS|TBLPROPERTIES)))\b",
+    re.IGNORECASE,
+)
+# The words before the target of a change, in a statement of unknown syntax.
+_BEFORE_TARGET = re.compile(
+    r"\b(INTO|OVERWRITE|(INTO|OVERWRITE|CREATE|REPLACE|TRUNCATE|REPAIR) TABLE|TABLE IF NOT EXISTS"
+    r"|UPDATE|DELETE FROM|VACUUM|RESTORE|(RESTORE|ON) TABLE)$",
+    re.IGNORECASE,
+)
+_NO_TARGETS = ("TABLE", "DIRECTORY", "LOCAL", "SET", "IF")
+_NEVER = {
+    "BEGIN": "run each statement on its own",
+    "DESC DETAIL": "use DESCRIBE TABLE",
+    "DESC HISTORY": "SHOW COMMITS has the history of a ref, and `sparklake log` that of a table",
+    "RESTORE": "`sparklake restore` restores a table",
+    "SHOW": "use DESCRIBE TABLE, or `sparklake ls` for the tables of a folder",
+    "TABLE": "select its rows",
+    "TRUNCATE": "use DELETE FROM or CREATE OR REPLACE TABLE",
+    "VACUUM": "`sparklake gc run` deletes unreferenced files",
+}
+"""The first words of statements that a lake table cannot be in, and what to do instead."""
+
+_IN_PART = {
+    "ALTER": "`sparklake mv` renames a table",
+    "CREATE": "a lake has tables only: create a table, or a temporary view",
+    "DROP": "drop each table with a statement of its own",
+    "EXPLAIN": "explain the query",
+    "FROM": "run an INSERT for each table",
+}
+_POSSIBLE = (
+    "possible are queries, INSERT, UPDATE, DELETE, MERGE, ALTER TABLE, OPTIMIZE, CREATE TABLE, "
+    "DROP TABLE, DESCRIBE TABLE, CACHE TABLE and EXPLAIN of a query"
+)
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
 _EVOLUTION = ("WITH", "SCHEMA", "EVOLUTION")
 _UNQUOTED = re.compile(r"\w+")
@@ -27,7 +70,17 @@ _UNQUOTED = re.compile(r"\w+")
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _EDITS = (exp.Update, exp.Delete, exp.Merge)
-_STATEMENTS = (*_EDITS, exp.Query, exp.Describe, exp.Cache, exp.Insert, exp.Create, exp.Drop)
+_DESCRIBED = (None, "EXTENDED", "FORMATTED")
+_STATEMENTS = (
+    *_EDITS,
+    exp.Query,
+    exp.Values,
+    exp.Describe,
+    exp.Cache,
+    exp.Insert,
+    exp.Create,
+    exp.Drop,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +163,16 @@ class Statement:
 
 
 def find_tables(
-    text: str, place: RefUri | None = None, is_view: Callable[[str], bool] = lambda _: False
+    text: str,
+    place: RefUri | None = None,
+    is_view: Callable[[str], bool] = lambda _: False,
+    is_table: Callable[[str], bool] = lambda _: False,
 ) -> Statement:
     """Find the lake tables of one statement.
 
     These are `lakefs.REPOSITORY.REF.PATH`, and after USE also names of one part, except for common
-    table expressions and temporary views.
+    table expressions and temporary views. `is_table` finds tables at the ref of USE: a statement
+    of unknown syntax is Spark's, unless one of its words is their name.
 
     Raises:
         InvalidInputError: The statement cannot be parsed, or is not possible on lake tables.
@@ -124,22 +181,68 @@ def find_tables(
     is_lake = mentions_lake(tokens)
     if not tokens or not (is_lake or place):
         return Statement(text)
-    if is_word(tokens[0], "ALTER", "OPTIMIZE"):
-        return _alter(text, tokens, place, is_view)
-    if not is_lake and is_word(tokens[0], *_OF_THE_SESSION):
+    words = " ".join(each.text for each in tokens[:3])
+    if not is_lake and _NAMES_NO_TABLE.match(words):
         return Statement(text)
-    tree = _parse(text, tokens)
-    if isinstance(tree, _STATEMENTS):
-        return _with_action(text, tokens, tree, _Finder(place, is_view))
-    hint = "" if is_lake else ". For one without lake tables, first USE another schema"
-    raise _impossible(text, hint)
+    finder = _Finder(place, is_view)
+    if is_word(tokens[0], "ALTER", "OPTIMIZE"):
+        altered, culprit = _alter(text, tokens, finder), None
+        if altered is not None:
+            return altered
+    else:
+        tree, culprit = _parse(text, tokens)
+        if isinstance(tree, _STATEMENTS):
+            return _with_action(text, tokens, tree, finder)
+    name = _lake_name(tokens, place, lambda name: is_table(name) and not is_view(name))
+    if name is not None:
+        raise _impossible(text, tokens, name, culprit)
+    return Statement(text)
 
 
-def _impossible(text: str, hint: str = "") -> InvalidInputError:
+def _lake_name(
+    tokens: Sequence[Token], place: RefUri | None, is_table: Callable[[str], bool]
+) -> Token | None:
+    """Return the first token that may be the name of a lake table, in unknown syntax."""
+    for at, each in enumerate(tokens):
+        if mentions_lake(tokens[max(at - 1, 0) : at + 2]):
+            return each
+        if place is not None and _is_short(tokens, at):
+            before = " ".join(token.text for token in tokens[max(at - 4, 0) : at])
+            is_target = _BEFORE_TARGET.search(before) and not is_word(tokens[0], "EXECUTE", "SHOW")
+            if is_target or is_table(each.text):
+                return each
+    return None
+
+
+def _is_short(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a token may be a name of one part."""
+    token, *after = tokens[at : at + 2]
+    if at == 0 or token.token_type in STRINGS or is_word(token, *_NO_TARGETS):
+        return False
+    is_name = token.token_type is TokenType.IDENTIFIER or _UNQUOTED.fullmatch(token.text)
+    dots = [each for each in (tokens[at - 1], *after) if each.token_type is TokenType.DOT]
+    return bool(is_name and not dots)
+
+
+def _impossible(
+    text: str, tokens: Sequence[Token], name: Token, culprit: Token | None = None
+) -> InvalidInputError:
+    """Return the error of a statement with a lake table, at the token that is not understood."""
+    words = [token.text for token in tokens if token.start < name.start][:3]
+    head = " ".join(words[:2]).upper().replace("DESCRIBE ", "DESC ")
+    first = head.partition(" ")[0]
+    advice = _NEVER.get(head) or _NEVER.get(first)
+    place = f"{name.text!r} at {position(text, name.start)}"
+    if advice is None and culprit is not None:
+        return InvalidInputError(
+            f"{culprit.text!r} at {position(text, culprit.start)} is not understood, in a "
+            f"statement with the lake table {place}: {_POSSIBLE}. Names such as `my-lake` and "
+            "`main~1` need backquotes"
+        )
+    hint = "" if name.text.lower() == CATALOG else ". For a table of Spark's, write its schema, too"
     return InvalidInputError(
-        f"{text.strip()!r} is not possible with lake tables, or its syntax is unknown: "
-        "docs/sql.md has the possible statements. Names such as `my-lake` and `main~1` need "
-        f"backquotes{hint}"
+        f"{' '.join(words)} is not possible with a lake table, {place}: "
+        f"{advice or _IN_PART.get(first, _POSSIBLE)}{hint}"
     )
 
 
@@ -154,8 +257,11 @@ def _with_action(text: str, tokens: Sequence[Token], tree: exp.Expr, finder: _Fi
     is_explained = is_word(tokens[0], "EXPLAIN")
     is_other = isinstance(tree, exp.Create) and tree.kind != "TABLE"
     is_drop = isinstance(tree, exp.Drop) and bool(sources)
-    if is_drop or (target is not None and (is_explained or is_other)):
-        raise _impossible(text)
+    is_detail = isinstance(tree, exp.Describe) and tree.args.get("style") not in _DESCRIBED
+    if is_drop or is_detail or (target is not None and (is_explained or is_other)):
+        first = target or sources[0]
+        name = next(each for each in tokens if each.start == first.start)
+        raise _impossible(text, tokens, name)
     return Statement(text, sources, target, action, tree, tokens)
 
 
@@ -238,7 +344,8 @@ def _takes_alias(table: exp.Table) -> bool:
 def _is_defined_here(table: exp.Table) -> bool:
     """Return whether the statement defines the name, as a view or a cache entry."""
     parent = table.parent
-    parent = parent.parent if isinstance(parent, exp.Schema) else parent
+    if isinstance(parent, (exp.Schema, exp.UserDefinedFunction)):
+        parent = parent.parent
     is_view = isinstance(parent, exp.Create) and parent.kind != "TABLE"
     is_cache = isinstance(parent, exp.Cache) and parent.expression is not None
     return len(table.parts) == 1 and table.arg_key == "this" and (is_view or is_cache)
@@ -265,12 +372,15 @@ def _is_common_expression(table: exp.Table) -> bool:
 # --- parsing --------------------------------------------------------------------------------------
 
 
-def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
-    """Parse one statement, or the one that is explained; None if its syntax is not known."""
+def _parse(text: str, tokens: Sequence[Token]) -> tuple[exp.Expr | None, Token | None]:
+    """Parse one statement, or the one that is explained.
+
+    If its syntax is not known, return the token where it stops to be, unless it is the first one.
+    """
     if is_word(tokens[0], "EXPLAIN"):
         first = 2 if len(tokens) > 1 and is_word(tokens[1], *_EXPLAIN_MODES) else 1
         if first == len(tokens):
-            return None
+            return None, None
         text = _blanked(text, 0, tokens[first].start)
     for at, each in enumerate(tokens[:-3]):
         # sqlglot does not parse these words.
@@ -278,45 +388,43 @@ def _parse(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
             text = _blanked(text, each.end + 1, tokens[at + 3].end + 1)
     try:
         trees = [each for each in parse(text, dialect=Spark()) if each]
-    except (SqlglotError, RecursionError):
-        return None
+    except (SqlglotError, RecursionError) as error:
+        first = (getattr(error, "errors", None) or [{}])[0]
+        place = (first.get("line"), first.get("col"))
+        return None, next((each for each in tokens if (each.line, each.col) == place), None)
     statements = [each for each in trees if not isinstance(each, exp.Semicolon)]
     if len(statements) != 1 or next(statements[0].find_all(exp.Command), None):
-        return None
-    return statements[0]
+        return None, None
+    return statements[0], None
 
 
 def _blanked(text: str, start: int, end: int) -> str:
     """Replace a part of a text with spaces: the positions stay the same."""
-    return text[:start] + " " * (end - start) + text[end:]
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def _are_words(tokens: Sequence[Token], *words: str) -> bool:
     return len(tokens) >= len(words) and all(map(is_word, tokens, words))
 
 
-def _alter(
-    text: str, tokens: Sequence[Token], place: RefUri | None, is_view: Callable[[str], bool]
-) -> Statement:
+def _alter(text: str, tokens: Sequence[Token], finder: _Finder) -> Statement | None:
     """Find the table that ALTER TABLE or OPTIMIZE changes: sqlglot parses only some forms."""
     first = 1 if is_word(tokens[0], "OPTIMIZE") else 2
     if first == 2 and not (len(tokens) > 2 and is_word(tokens[1], "TABLE")):
-        if not mentions_lake(tokens):
-            return Statement(text)
-        raise _impossible(text)
+        return None
     last, parts = first, []
     while last < len(tokens) and tokens[last].token_type not in STRINGS:
         parts.append((tokens[last].text, tokens[last].token_type is TokenType.IDENTIFIER))
         if last + 1 == len(tokens) or tokens[last + 1].token_type is not TokenType.DOT:
             break
         last += 2
-    name = _Finder(place, is_view).name(parts, is_target=True) if parts else None
-    if name is None and not mentions_lake(tokens):
-        return Statement(text)
+    name = finder.name(parts, is_target=True) if parts else None
     tail = tokens[last + 1 :]
+    if name is None:
+        return None if mentions_lake(tail) else Statement(text)
     words = tuple(each.text.upper() for each in tail[:2])
-    if name is None or mentions_lake(tail) or words in (("RENAME", "TO"), ("SET", "LOCATION")):
-        raise _impossible(text)
+    if mentions_lake(tail) or words in (("RENAME", "TO"), ("SET", "LOCATION")):
+        raise _impossible(text, tokens, tokens[first])
     check_comments(text, tokens)
     target = Reference(name, tokens[first].start, tokens[last].end + 1)
     return Statement(text, (), target, Action.EDIT, None, tokens)
@@ -362,9 +470,11 @@ def inserted_query(statement: Statement) -> Query:
             "lake.write and the option mergeSchema"
         )
     tail = [each for each in tokens if each.start >= target.end]
-    columns, partition = None, _partition(table.args.get("partition"))
-    if partition:
-        tail = _after_parenthesis(tail)
+    columns, partition = None, dict[str, str | None]()
+    if clause := table.args.get("partition"):
+        end = _after_parenthesis(tail)
+        partition = _partition(statement.text, clause, tail[: len(tail) - len(end)])
+        tail = end
     if isinstance(tree.this, exp.Schema):
         columns = [each.name for each in tree.this.expressions]
         tail = _after_parenthesis(tail)
@@ -374,19 +484,33 @@ def inserted_query(statement: Statement) -> Query:
     return Query(parts, columns, by_name, partition)
 
 
-def _partition(clause: exp.Expr | None) -> dict[str, str | None]:
-    values: dict[str, str | None] = {}
-    for each in clause.expressions if clause else ():
+def _partition(text: str, clause: exp.Expr, tokens: Sequence[Token]) -> dict[str, str | None]:
+    """Return the columns of PARTITION (...), and the texts of their values."""
+    names, parts = list[str](), [list[Token]()]
+    for each in clause.expressions:
         column, value = (each.this, each.expression) if isinstance(each, exp.EQ) else (each, None)
-        inner = value.this if isinstance(value, exp.Neg | exp.Cast) else value
-        constants = exp.Literal | exp.Boolean | exp.Null | None
-        if not isinstance(column, exp.Column) or not isinstance(inner, constants):
+        if not isinstance(column, exp.Column) or not _is_constant(value):
             raise InvalidInputError(
                 "PARTITION takes columns and constants such as day = '2026-07-01', not "
                 f"{each.sql(dialect=Spark())}"
             )
-        values[column.name] = value and value.sql(dialect=Spark())
-    return values
+        names.append(column.name)
+    for token in tokens[2:-1]:
+        if token.token_type is TokenType.COMMA:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return {
+        name: text[part[2].start : part[-1].end + 1] if len(part) > 1 else None
+        for name, part in zip(names, parts, strict=True)
+    }
+
+
+def _is_constant(value: exp.Expr | None) -> bool:
+    inner = value.this if isinstance(value, exp.Neg | exp.Cast) else value
+    # sqlglot reads 'it''s' as two literals.
+    parts = inner.expressions if isinstance(inner, exp.Concat) else [inner]
+    return all(isinstance(each, exp.Literal | exp.Boolean | exp.Null | None) for each in parts)
 
 
 def _after_parenthesis(tokens: list[Token]) -> list[Token]:
@@ -452,7 +576,14 @@ def _no_rows(columns: exp.Expr) -> str:
                 f"a column of CREATE TABLE allows only a name and a type, not "
                 f"{each.sql(dialect=Spark())}: set the others of a Delta table with ALTER TABLE"
             )
-        nulls.append(f"CAST(NULL AS {each.kind.sql(dialect=Spark())}) AS {quoted(each.name)}")
+        kind = each.kind.sql(dialect=Spark())
+        if any(part.is_type("char", "varchar") for part in each.kind.find_all(exp.DataType)):
+            raise InvalidInputError(
+                f"{kind} of the column {each.name!r} would lose its limit: write STRING, and in a "
+                "Delta table ALTER TABLE ... ADD CONSTRAINT NAME CHECK "
+                f"(length({quoted(each.name)}) <= LIMIT)"
+            )
+        nulls.append(f"CAST(NULL AS {kind}) AS {quoted(each.name)}")
     return f"SELECT {', '.join(nulls)} WHERE false"
 
 

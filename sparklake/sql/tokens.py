@@ -38,7 +38,24 @@ def scan(text: str) -> list[Token]:
                 "or comment"
             ) from error
         return []
-    return tokens
+    return _with_doubled_quotes(text, tokens)
+
+
+def _with_doubled_quotes(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """Join the tokens of 'it''s', which are two for sqlglot."""
+    joined: list[Token] = []
+    for each in tokens:
+        last = joined[-1] if joined else each
+        if (
+            last.end + 1 == each.start
+            and last.token_type is each.token_type is TokenType.STRING
+            and text[last.end] == text[each.start]
+        ):
+            both = f"{last.text}{text[each.start]}{each.text}"
+            joined[-1] = Token(TokenType.STRING, both, each.line, each.col, last.start, each.end)
+        else:
+            joined.append(each)
+    return joined
 
 
 def check_comments(text: str, tokens: Sequence[Token]) -> None:
@@ -61,13 +78,19 @@ def is_word(token: Token, *words: str) -> bool:
     return not is_text and token.text.upper() in words
 
 
+def position(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+
+
 def mentions_lake(tokens: Sequence[Token]) -> bool:
-    """Return whether `lakefs.` occurs outside strings and comments."""
+    """Return whether a name that starts with `lakefs.` occurs outside strings and comments."""
+    kinds = [None, *(each.token_type for each in tokens)]
     return any(
         each.token_type not in STRINGS
         and each.text.lower() == CATALOG
         and after.token_type is TokenType.DOT
-        for each, after in pairwise(tokens)
+        and before is not TokenType.DOT
+        for before, (each, after) in zip(kinds, pairwise(tokens), strict=False)
     )
 
 

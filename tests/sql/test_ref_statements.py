@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from sparklake.errors import InvalidInputError
-from sparklake.sql.ref_statements import FORMS, RefStatement, parse_ref_statement, repository_of
+from sparklake.sql.ref_statements import (
+    FORMS,
+    RefStatement,
+    check_first_words,
+    parse_ref_statement,
+    repository_of,
+)
 from sparklake.sql.session import _RUNS
 from sparklake.uri import RefUri
 
@@ -32,6 +39,12 @@ PARSED: dict[str, dict[str, Any]] = {
         "verb": "COMMIT",
         "repository": None,
         "clauses": {"MESSAGE": "a; 'b' 🎉"},
+    },
+    "COMMIT MESSAGE 'it''s '''' \"late\"' META a = \"x\"\"y'z\" ": {
+        "verb": "COMMIT",
+        "repository": None,
+        "clauses": {"MESSAGE": "it's '' \"late\""},
+        "metadata": {"a": "x\"y'z"},
     },
     "COMMIT `message` META a = '1', b.c = \"2\", 'd e' = r'\\3' MESSAGE 'm'": {
         "verb": "COMMIT",
@@ -84,7 +97,8 @@ def test_statements_are_parsed(text: str, fields: dict[str, Any]) -> None:
         "COMMIT",
         "COMMIT dev 'message'",
         "COMMIT MESSAGE message",
-        "COMMIT MESSAGE 'it''s'",
+        "COMMIT MESSAGE 'it' 's'",
+        "COMMIT MESSAGE 'it'\"s\"",
         "COMMIT MESSAGE 'a' META",
         "COMMIT MESSAGE 'a' META b",
         "COMMIT MESSAGE 'a' META b = c",
@@ -113,6 +127,34 @@ def test_errors_contain_the_grammar() -> None:
         "COMMIT [IF NEEDED] [REF] [IN lakefs.REPOSITORY] MESSAGE 'TEXT' [META KEY = 'VALUE', ...]"
     )
     assert form in str(error.value)
+
+
+def test_errors_have_the_position_of_the_word() -> None:
+    with pytest.raises(InvalidInputError, match="near 'BY', line 2, column 15") as error:
+        parse_ref_statement("COMMIT MESSAGE 'a'\n META b = 'c' BY 'd'")
+    assert "docs/" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        (
+            "\n COMIT MESSAGE 'x'",
+            "'COMIT' at line 2, column 2 is no statement: did you mean COMMIT",
+        ),
+        ("CREATE BRANHC dev", "did you mean CREATE BRANCH"),
+        ("SHOW COMITS", "did you mean SHOW COMMITS"),
+        ("MERGE BRANCHES a INTO b", "did you mean MERGE BRANCH"),
+    ],
+)
+def test_similar_words_are_suggested(text: str, near: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(near)):
+        check_first_words(text)
+
+
+@pytest.mark.parametrize("text", ["SHOW TABLES", "CREATE TABLE x", "MERGE INTO x", "SELEC 1", ""])
+def test_others_are_not(text: str) -> None:
+    check_first_words(text)
 
 
 def test_every_statement_runs() -> None:

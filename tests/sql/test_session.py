@@ -6,10 +6,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import AnalysisException, ParseException
 
-from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.errors import AlreadyExistsError, InvalidInputError, RefNotFoundError
 from sparklake.sql.session import SqlSession
 from sparklake.testing.lakes import memory_lake
+from sparklake.uri import RefUri
 
 
 def test_statements_without_lake_tables_reach_spark_as_typed() -> None:
@@ -20,6 +22,33 @@ def test_statements_without_lake_tables_reach_spark_as_typed() -> None:
     spark.sql.assert_called_once_with(text, {"a": 1})
     session.run_to_df("this; ".replace(";", ""))
     spark.sql.assert_called_with("this ")
+
+
+def test_after_use_only_names_of_tables_are_ours(tmp_path: Path) -> None:
+    spark = Mock()
+    spark.catalog.getTable.side_effect = AnalysisException("no view")
+    with memory_lake() as lake:
+        repo = lake.create_repository("shop", str(tmp_path / "shop"))
+        repo.branch("main").put("t/orders/a.parquet", b"a")
+        repo.branch("main").put("file", b"b")
+        session = SqlSession(lake.repository, lambda: spark)
+        session.use(RefUri("shop", "main"))
+        for text in ("VALUES (1)", "REFRESH TABLE `t/o`", "DECLARE x INT", "TABLE orders"):
+            assert session.run_to_df(text) is spark.sql.return_value
+            spark.sql.assert_called_with(text)
+        calls = spark.sql.call_count
+        for text in ("REFRESH TABLE `t/orders`", "TABLE t", "TABLE file", "VACUUM nothing"):
+            with pytest.raises(InvalidInputError, match="is not possible with a lake table"):
+                session.run_to_df(text)
+        with pytest.raises(AlreadyExistsError, match="already exists; IF NOT EXISTS accepts it"):
+            session.run("CREATE BRANCH main")
+        assert session.run("CREATE BRANCH IF NOT EXISTS main")
+        assert spark.sql.call_count == calls
+        spark.sql.side_effect = ParseException("syntax")
+        with pytest.raises(InvalidInputError, match="did you mean COMMIT"):
+            session.run("COMIT MESSAGE 'x'")
+        with pytest.raises(ParseException):
+            session.run("SELEC 1")
 
 
 def test_parameters_are_for_spark_only() -> None:

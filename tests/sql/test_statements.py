@@ -176,17 +176,20 @@ REFUSED = {
     f"CREATE VIEW {L} AS SELECT 1": "not possible",
     f"EXPLAIN DELETE FROM {L}": "not possible",
     f"FROM x INSERT INTO {L} SELECT a INSERT INTO {L} SELECT b": "not possible",
-    f"VACUUM {L}": "syntax is unknown",
-    f"SELECT * FROM STREAM {L}": "syntax is unknown",
-    f"TABLE {L}": "syntax is unknown",
-    f"INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT * FROM {L}": "syntax is unknown",
-    f"DESCRIBE DETAIL {L}": "syntax is unknown",
-    f"SHOW TABLES IN {L}": "syntax is unknown",
-    f"SHOW COLUMNS IN {L}": "syntax is unknown",
-    f"SHOW CREATE TABLE {L}": "syntax is unknown",
-    f"SELECT FROM WHERE {L}": "syntax is unknown",
-    f"BEGIN SELECT * FROM {L}; END": "syntax is unknown",
-    f"SELECT * FROM {L}; DROP TABLE x": "syntax is unknown",
+    f"VACUUM {L}": "VACUUM is not possible .*'lakefs' at line 1, column 8: `sparklake gc run`",
+    f"SELECT 1,\n  a b c FROM {L}": "'c' at line 2, column 7 is not understood",
+    f"/* ü\n🎉 */ TABLE {L}": "TABLE is not .*'lakefs' at line 2, column 12: select its rows",
+    f"INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT * FROM {L}": "'USING' at line 1",
+    f"DESCRIBE DETAIL {L}": "'lakefs' at line 1, column 17: use DESCRIBE TABLE",
+    f"DESC HISTORY {L}": "DESC HISTORY is not possible .* SHOW COMMITS",
+    f"DESCRIBE HISTORY {L}": "DESCRIBE HISTORY is not possible .* SHOW COMMITS",
+    f"SHOW TABLES IN {L}": "SHOW TABLES IN is not possible .*DESCRIBE TABLE, or `sparklake ls`",
+    f"SHOW COLUMNS IN {L}": "use DESCRIBE TABLE",
+    f"SHOW CREATE TABLE {L}": "use DESCRIBE TABLE",
+    f"SELECT FROM WHERE {L}": "'WHERE' at line 1, column 13 is not understood",
+    f"EXPLAIN\nEXTENDED SELECT\na b c FROM {L}": "'c' at line 3, column 5",
+    f"BEGIN SELECT * FROM {L}; END": "BEGIN SELECT .* is not possible",
+    f"SELECT * FROM {L}; DROP TABLE x": "not possible with a lake table",
     f"SELECT '{L}": "unclosed",
     f"ALTER TABLE {L} RENAME TO x": "not possible",
     f"ALTER TABLE x RENAME TO {L}": "not possible",
@@ -206,12 +209,78 @@ def test_impossible_statements_are_refused(
     assert not caplog.records, "the error is enough"
 
 
-@pytest.mark.parametrize(
-    "text", ["TRUNCATE TABLE o", "VACUUM o", "REFRESH TABLE o", "this is no SQL"]
-)
-def test_names_in_use_cannot_slip_through(text: str) -> None:
-    with pytest.raises(InvalidInputError):
-        rewritten(text, PLACE)
+UNKNOWN = {
+    "TRUNCATE TABLE {}": True,
+    "VACUUM {}": True,
+    "RESTORE TABLE {} TO VERSION AS OF 1": True,
+    "MSCK REPAIR TABLE {}": True,
+    "LOAD DATA INPATH '/x' INTO TABLE {}": True,
+    "FROM db.x INSERT INTO {} SELECT a INSERT OVERWRITE db.y SELECT b": True,
+    "INSERT INTO {} REPLACE ON a = 1 SELECT 1": True,
+    "CREATE TABLE IF NOT EXISTS {} (a INT) SOMETHING NEW": True,
+    "BEGIN DELETE FROM {} WHERE a = 1; END": True,
+    "REFRESH TABLE {}": False,
+    "TABLE {}": False,
+    "DESC TABLE {} col": False,
+    "SELECT a b c FROM {}": False,
+    "ANALYZE TABLE {} COMPUTE STATISTICS": False,
+    "DECLARE x = (SELECT max(id) FROM {})": False,
+    "SET VAR x = (SELECT max(id) FROM {})": False,
+    "SHOW CREATE TABLE {}": False,
+    "ALTER VIEW v AS SELECT * FROM {}": False,
+}
+"""Statements of unknown syntax, and whether they change the table."""
+
+
+@pytest.mark.parametrize(("shape", "changes"), UNKNOWN.items())
+def test_unknown_statements_are_sparks_without_a_table_of_the_ref(
+    shape: str, changes: bool
+) -> None:
+    for name in ("o", "`tables/o`"):
+        text, path = shape.format(name), name.strip("`")
+        with pytest.raises(InvalidInputError, match=re.escape(f"{path!r} at line 1")):
+            find_tables(text, PLACE, is_table=lambda each, path=path: each == path)
+        if changes:
+            with pytest.raises(InvalidInputError, match=re.escape(f"{path!r} at line 1")):
+                find_tables(text, PLACE, is_view=lambda _: True)
+        else:
+            assert rewritten(text, PLACE) == text
+            assert find_tables(text, PLACE, lambda _: True, lambda _: True).text == text
+    for other in ("db.o", "delta.`/o`"):
+        text = shape.format(other)
+        statement = find_tables(text, PLACE, is_table=lambda each: each in ("o", "db", "/o"))
+        assert statement.rewritten(str, "TARGET") == text
+
+
+SPARKS = """
+VALUES (1, 2)
+DECLARE VARIABLE o INT DEFAULT 5
+EXECUTE IMMEDIATE 'SELECT 1' INTO o
+ADD JAR '/o.jar'
+DESCRIBE FUNCTION EXTENDED o
+DESC DATABASE o
+DESCRIBE QUERY SELECT 1
+DROP DATABASE o
+DROP VIEW IF EXISTS o
+DROP TEMPORARY FUNCTION IF EXISTS o
+CREATE FUNCTION f(x INT) RETURNS INT RETURN x + 1
+CREATE DATABASE o
+SET o = o
+SHOW TABLES IN o
+CALL o(a => 1)
+UNCACHE TABLE o
+SELECT lakefs.o FROM db.t AS lakefs
+SELECT x.lakefs.o.b.c FROM db.t AS x
+GRANT SELECT ON lakefs TO y
+this is no SQL
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", SPARKS)
+def test_what_names_no_lake_table_is_sparks_after_use(text: str) -> None:
+    names = () if text.startswith(("DECLARE", "EXECUTE", "CALL")) else ("o",)
+    statement = find_tables(text, PLACE, is_table=lambda each: each in names)
+    assert statement.rewritten(str, "TARGET") == text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
@@ -259,15 +328,18 @@ def test_the_query_of_an_insert(text: str, query: str, columns: list[str] | None
 
 
 def test_the_partition_of_an_insert() -> None:
-    clause = "PARTITION (a = 'x\\'y', b = -1, c = DATE'2026-07-01', d = true, e = NULL, `f g`)"
+    clause = (
+        "PARTITION (a = 'x\\'y)''', b = -1, c = DATE'2026-07-01', d = true, e = NULL, `f g`, h=3L)"
+    )
     partition = inserted_query(find_tables(f"INSERT INTO {L} {clause} SELECT 1")).partition
     assert partition == {
-        "a": "'x\\'y'",
+        "a": "'x\\'y)'''",
         "b": "-1",
-        "c": "CAST('2026-07-01' AS DATE)",
-        "d": "TRUE",
+        "c": "DATE'2026-07-01'",
+        "d": "true",
         "e": "NULL",
         "f g": None,
+        "h": "3L",
     }
 
 
@@ -333,6 +405,9 @@ def test_the_columns_of_a_new_table() -> None:
     for column in ("a INT NOT NULL", "a INT COMMENT 'x'", "a INT DEFAULT 1", "PRIMARY KEY (a)"):
         with pytest.raises(InvalidInputError, match="only a name and a type"):
             created_table(find_tables(f"CREATE TABLE {L} ({column}) USING delta"))
+    for kind in ("VARCHAR(3)", "CHAR(3)", "ARRAY<STRUCT<k: VARCHAR(3)>>"):
+        with pytest.raises(InvalidInputError, match="'a b' would lose its limit"):
+            created_table(find_tables(f"CREATE TABLE {L} (`a b` {kind}) USING delta"))
     for text in (f"CREATE TABLE {L}", f"CREATE TABLE {L} (a INT) AS SELECT 1 AS a"):
         with pytest.raises(InvalidInputError, match="either columns or rows"):
             created_table(find_tables(text))

@@ -160,10 +160,14 @@ def view_table(
     return view.uri
 
 
+def has_table(context: Context, table: TableVersion) -> bool:
+    """Return whether a ref has a folder, or a file, of the table's path."""
+    return table.has_objects or _find_file(context, table) is not None
+
+
 def is_only_in_catalog(context: Context, ref: str, name: str) -> bool:
     """Return whether Spark's catalog has a table of this name, and the ref has none."""
-    table = open_table(context, ref, name)
-    if table.has_objects or _find_file(context, table) is not None:
+    if has_table(context, open_table(context, ref, name)):
         return False
     return context.runners.session().catalog.tableExists(quoted(name))
 

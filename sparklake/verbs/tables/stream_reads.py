@@ -60,8 +60,9 @@ class TableChange:
         if not self.skips:
             raise TableChangedError(
                 f"{self.what} {how}, and a stream only delivers new rows. To leave such commits "
-                "out, set the option skipChanges (skip_changes=True); to read the table again, "
-                f"{AGAIN}"
+                "out, start the query again with the option skipChanges (skip_changes=True). To "
+                "read the table again, start a new query, with a new checkpoint; to continue "
+                f"after this commit, set its from_ref, the option fromRef, to {self.after.ref!r}"
             )
 
 

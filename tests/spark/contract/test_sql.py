@@ -293,7 +293,8 @@ def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
         "CREATE TABLE R.main.tables.x LOCATION '/x' AS SELECT 1 AS a": "allows only USING",
         "ALTER TABLE R.main.tables.orders RENAME TO x": "not possible",
         "ALTER TABLE R.main.tables.orders SET LOCATION '/x'": "not possible",
-        "TRUNCATE TABLE R.main.tables.orders": "not possible",
+        "TRUNCATE TABLE R.main.tables.orders": "use DELETE FROM",
+        "CREATE TABLE R.main.tables.x (a VARCHAR(3)) USING delta": "would lose its limit",
         "SELECT * FROM R.main.tables.orders VERSION AS OF 1": "its ref is the version",
         "SELECT 1; SELECT 2": "one statement",
     }
