@@ -50,7 +50,8 @@ class PlanResult:
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
     first undecided ones, `deferred` those that a merge of rows must resolve. `logs` are folders of
-    Delta logs that may differ from dest's, `added` samples of the Parquet files added by the sides.
+    Delta logs that may differ from dest's, `added` samples of the Parquet files added by the sides,
+    `tables` those with data files that one side alone added or changed.
     """
 
     pieces: list[RangeRow] = field(default_factory=list)
@@ -62,6 +63,7 @@ class PlanResult:
     kept_objects: list[merges.KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
     added: merges.AddedFiles = field(default_factory=merges.AddedFiles)
+    tables: set[bytes] = field(default_factory=set)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
@@ -161,6 +163,7 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.left_count += result.unresolved
         outcome.logs.update(result.logs)
         outcome.added.join(result.added_files)
+        merges.add_tables(outcome.tables, result.tables)
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,17 +33,27 @@ class AddedFiles:
                     mine[folder] = min(key, mine.get(folder, key))
 
 
+def add_tables(tables: set[bytes], new: Iterable[bytes]) -> None:
+    """Add folders of tables. Too many become the root, which contains all."""
+    tables.update(new)
+    if len(tables) > MAX_FOLDERS:
+        tables.clear()
+        tables.add(b"")
+
+
 class ConflictCountResult(TaskResult, frozen=True, tag="conflict-count"):
     """The counts of a task's conflicts, total and unresolved.
 
     `logs` are the folders of Delta logs with a record that differs from dest's. `added_files`
-    samples the Parquet files added by the sides.
+    samples the Parquet files added by the sides, and `tables` are those with data files that one
+    side alone added or changed.
     """
 
     conflicts: int
     unresolved: int = 0
     logs: tuple[bytes, ...] = ()
     added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
+    tables: tuple[bytes, ...] = ()
 
 
 class ConflictResult(TaskResult, frozen=True, tag="conflict"):
@@ -84,3 +95,4 @@ class PreviewResult(TaskResult, frozen=True, tag="preview"):
     unresolved: int = 0
     logs: tuple[bytes, ...] = ()
     added_files: AddedFiles = msgspec.field(default_factory=AddedFiles)
+    tables: tuple[bytes, ...] = ()

@@ -72,6 +72,7 @@ class _Tally:
             unresolved=self.judge.unresolved,
             logs=observed.logs.in_order(),
             added_files=observed.added,
+            tables=tuple(observed.tables),
             **self.counts,
         )
 

@@ -13,7 +13,7 @@ from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.delta_log.table_files import HIDDEN, is_hidden
 from sparklake.graveler.algebra.changes import BlockChanges, DifferingKeys
 from sparklake.iceberg_metadata.file_names import CHANGED_METADATA, metadata_folder
-from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples
+from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples, add_tables
 from sparklake.strategies.resolution import Resolution
 
 
@@ -24,6 +24,8 @@ class ObservedChanges:
     resolution: Resolution
     logs: ChangedLogs = field(default_factory=ChangedLogs)
     added: AddedFiles = field(default_factory=AddedFiles)
+    tables: set[bytes] = field(default_factory=set)
+    """The tables to which one side alone added data files, or in which it changed them."""
 
     def observe(self, changes: BlockChanges) -> None:
         self.observe_keys(changes.differing())
@@ -33,14 +35,27 @@ class ObservedChanges:
             self.logs.observe(differing.keys)
         metadata = differing.keys.filter(pc.match_substring_regex(differing.keys, CHANGED_METADATA))
         self.logs.folders.update(filter(None, map(metadata_folder, metadata.to_pylist())))
+        self._observe_tables(differing)
         if self.resolution.schema_check:
             observe_added(self.added, differing)
 
+    def _observe_tables(self, differing: DifferingKeys) -> None:
+        keys, in_dest, in_source, by_source, conflicts = differing
+        own = np.where(by_source, in_source, in_dest & ~conflicts)
+        keys = keys.filter(pa.array(own))
+        files = keys.filter(pc.match_substring_regex(keys, DATA_FILE))
+        tables = pc.unique(pc.replace_substring_regex(files, IN_TABLE, ""))
+        add_tables(self.tables, tables.to_pylist())
+
+
+DATA_FILE = r"(^|/)(part-[0-9][^/]*|[^/._][^/]*\.(parquet|orc|avro))$"
+"""A file of a table: Spark's names of any format, and formats that only tables have."""
 
 _ENDING = ".parquet"
 # Folders of partitions, and the file.
-_IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
-_FILE = re.compile(_IN_TABLE.encode())
+IN_TABLE = r"(?s:([^/]*=[^/]*/)*[^/]*)$"
+_FILE = re.compile(IN_TABLE.encode())
+_DATA_FILE = re.compile(DATA_FILE.encode())
 
 
 def observe_added(files: AddedFiles, differing: DifferingKeys) -> None:
@@ -60,7 +75,7 @@ def add_samples(samples: Samples, keys: pa.BinaryArray) -> None:
 def _add_keys(samples: Samples, keys: pa.Array) -> None:
     if not len(keys):
         return
-    folders = pc.replace_substring_regex(keys, _IN_TABLE, "").dictionary_encode()
+    folders = pc.replace_substring_regex(keys, IN_TABLE, "").dictionary_encode()
     _, first = np.unique(folders.indices.to_numpy(), return_index=True)
     for folder, key in zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True):
         if len(samples) < MAX_FOLDERS:
@@ -71,6 +86,15 @@ def table_folder(key: bytes) -> bytes | None:
     """Return the folder of a Parquet file, or None for another file."""
     if not key.endswith(_ENDING.encode()) or is_hidden(key):
         return None
+    return table_root(key)
+
+
+def is_data_file(key: bytes) -> bool:
+    return _DATA_FILE.search(key) is not None
+
+
+def table_root(key: bytes) -> bytes:
+    """Return the folder of a file's table: its own without the folders of partitions."""
     return _FILE.sub(b"", key)
 
 

@@ -74,7 +74,11 @@ def merge_body(
             if not judge.unresolved:
                 sink.put()
         counts = ConflictCountResult(
-            judge.conflicts, judge.unresolved, observed.logs.in_order(), observed.added
+            judge.conflicts,
+            judge.unresolved,
+            observed.logs.in_order(),
+            observed.added,
+            tuple(observed.tables),
         )
         results: list[TaskResult] = [*pieces, *_keys(changed), counts]
         results += [*map(ConflictResult, judge.reported), *map(KeptResult, judge.kept_objects)]

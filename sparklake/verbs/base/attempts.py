@@ -34,6 +34,8 @@ class Attempts:
     """The folders of Delta logs seen by any attempt: reused pieces do not report theirs."""
     added: AddedFiles = field(default_factory=AddedFiles)
     """Samples of added Parquet files of all attempts, likewise."""
+    tables: set[bytes] = field(default_factory=set)
+    """The tables with data files that one side alone added or changed, likewise."""
     _results: dict[Hashable, Any] = field(default_factory=dict)
     _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))

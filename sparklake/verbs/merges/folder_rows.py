@@ -11,6 +11,7 @@ from sparklake.graveler.records import Record
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.merges.replaced_folders import ReplacedFolder
 from sparklake.verbs.tables.parquet_rows import ParquetRows, find_parquet_rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts, RowsResult
 
@@ -27,13 +28,17 @@ class MergedFolder(NamedTuple):
 
 
 def pending_folders(
-    context: Context, sides: ThreeWayTrees, resolution: Resolution
+    context: Context,
+    sides: ThreeWayTrees,
+    resolution: Resolution,
+    replaced: Iterable[ReplacedFolder],
 ) -> list[ParquetRows]:
     """Return the folders with files changed by both sides and a strategy for rows.
 
-    Only rules without wildcards are considered.
+    Rules with wildcards apply to tables with replaced folders only.
     """
-    folders = [(each.decode(), resolution.rows(each)) for each in resolution.row_tables]
+    tables = dict.fromkeys([*resolution.row_tables, *(each.table for each in replaced)])
+    folders = [(each.decode(), resolution.rows(each)) for each in tables]
     pending = []
     for folder, rows in folders:
         table = None if rows is None else find_parquet_rows(context, sides, folder, rows)

@@ -48,6 +48,7 @@ from sparklake.verbs.merges.folder_rows import (
 )
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.replaced_folders import replaced_folders, settled_folders
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
@@ -57,7 +58,7 @@ from sparklake.verbs.merges.three_way import (
     plan_sides,
     without_expired_base,
 )
-from sparklake.verbs.merges.union_previews import preview_unions
+from sparklake.verbs.merges.union_previews import change_counts, preview_unions
 from sparklake.verbs.tables.parquet_rows import find_parquet_rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
 from sparklake.verbs.tables.unions import (
@@ -146,10 +147,25 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     for each in previews:
         added.join(each.added_files)
         counts.update({name: getattr(each, name) for name in _COUNTS})
+    tables = {table for each in previews for table in each.tables}
+    replaced = replaced_folders(context, trees, tables)
     folders = [
         MergedFolder(each, merge_rows(each, write=False))
-        for each in pending_folders(context, trees, resolution)
+        for each in pending_folders(context, trees, resolution, replaced)
     ]
+    settled = settled_folders(
+        context,
+        trees,
+        resolution,
+        [
+            each
+            for each in replaced
+            if each.table.decode() not in {one.table.folder for one in folders}
+        ],
+    )
+    for file in settled.corrections:
+        counts.subtract(change_counts(file.key, file.dest, file.by_keys))
+        counts.update(change_counts(file.key, file.dest, file.end))
     row_tables = [each.table for each in unions if each.row_counts]
     row_tables += [each.table.folder.encode() for each in folders]
     schemas = [
@@ -159,6 +175,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
             if not is_below(each[0].key, row_tables)
         ),
         *folder_conflicts(folders),
+        *settled.conflicts,
     ]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
     refused = [*refused_conflicts(each for each in unions if each.refusal is not None), *schemas]
@@ -185,7 +202,7 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         merged_tables=merged_tables(unions),
-        table_winners=table_winners(unions),
+        table_winners={**table_winners(unions), **settled.winners},
         dropped_commits=dropped_commits(unions),
         row_merges={**row_merges(unions), **row_counts(folders)},
         dirty=dirty,

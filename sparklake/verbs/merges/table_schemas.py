@@ -134,7 +134,7 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
-    if _has_metadata(context, sides, folder):
+    if has_metadata(context, sides, folder):
         return None
     in_source = _file_types(context, sides.source, source)
     in_dest = in_source and _file_types(context, sides.dest, dest)
@@ -156,7 +156,7 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
     return None if file is None else find_file_types(file, "a side")
 
 
-def _has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
+def has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
     """Return whether the table has a log or other metadata that controls its schema."""
     name = folder.decode(errors="replace")
     return have_log(context, sides, key_folders(folder)) or any(

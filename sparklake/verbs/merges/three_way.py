@@ -13,7 +13,7 @@ from sparklake import errors
 from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.graph.virtual_base import VirtualBases
+from sparklake.graveler.graph.virtual_base import VirtualBases, disagreement
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_folders
 from sparklake.graveler.planning.filtered import plan_filtered_merge
@@ -22,6 +22,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import stored_record_id
 from sparklake.rows.diffs import ThreeWayRow, conflict_row
+from sparklake.rows.merges import add_tables
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body, virtual_merge_body
@@ -43,6 +44,7 @@ from sparklake.verbs.merges.folder_rows import (
     row_counts,
 )
 from sparklake.verbs.merges.keep_both import places, with_records
+from sparklake.verbs.merges.replaced_folders import files_in, replaced_folders, settled_folders
 from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
@@ -121,13 +123,21 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
+    add_tables(attempts.tables, outcome.tables)
     unions = table_unions(context, sides, resolution, attempts.logs)
-    pending = pending_folders(context, sides, resolution)
+    replaced = replaced_folders(context, sides, attempts.tables)
+    pending = pending_folders(context, sides, resolution, replaced)
     row_tables = [each.folder.encode() for each in pending]
+    settled = settled_folders(
+        context, sides, resolution, [each for each in replaced if each.table not in row_tables]
+    )
     schemas = [
-        each
-        for each in schema_conflicts(context, sides, resolution, attempts.added)
-        if not is_below(each[0].key, row_tables)
+        *(
+            each
+            for each in schema_conflicts(context, sides, resolution, attempts.added)
+            if not is_below(each[0].key, row_tables)
+        ),
+        *settled.conflicts,
     ]
     row_tables += [each.table for each in unions if each.pending is not None]
     leave_deferred(outcome, row_tables)
@@ -144,12 +154,14 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
         find = partial(context.open_ranges.lookup, tree.ranges)
         records = places(outcome.kept_objects, find)
         tree = context.trees.keep(with_records(context, attempts.title, tree, records))
+    if settled.corrections:
+        tree = context.trees.keep(with_records(context, attempts.title, tree, settled.records))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
     if folders:
         records = sorted(record for each in folders for record in each.result.written or ())
         tree = context.trees.keep(with_records(context, attempts.title, tree, records))
-    return MergedTree(tree.id, union_labels(unions, row_counts(folders)))
+    return MergedTree(tree.id, union_labels(unions, row_counts(folders), settled.winners))
 
 
 def _with_rows(
@@ -377,11 +389,17 @@ def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
             return dest
         if dest == base:
             return source
-        plan = plan_sides(context, ThreeWayTrees(base, source, dest))
+        sides = ThreeWayTrees(base, source, dest)
+        plan = plan_sides(context, sides)
         runner = context.runner(plan.records, "merge", "common ancestors")
         body = partial(virtual_merge_body, context.workspace, name)
         outcome = run_plan(runner, body, plan, progress=context.runners.progress)
-        return finish(context.store, context.workspace, outcome.pieces).id
+        tree = finish(context.store, context.workspace, outcome.pieces)
+        # Without a state of these folders, a merge could drop the files of both sides.
+        folders = replaced_folders(context, sides, [b""])
+        keys = {row[0] for each in folders for row in files_in(context, sides, each)}
+        records = [(key, disagreement(key, name)) for key in sorted(keys)]
+        return with_records(context, "common ancestors", tree, records).id
 
     virtual = VirtualBases(walk.parents, walk.generation, tree, merge, EMPTY_META_RANGE)
     return virtual.of(bases)

@@ -40,12 +40,12 @@ def preview_unions(
         counts["added"] += len(each.added)
         counts["added_bytes"] += sum(map(len, each.added.values()))
         for key, stored in each.log.items():
-            counts.subtract(_change(key, stored.dest, stored.by_keys))
-            counts.update(_change(key, stored.dest, each.becomes(stored)))
+            counts.subtract(change_counts(key, stored.dest, stored.by_keys))
+            counts.update(change_counts(key, stored.dest, each.becomes(stored)))
     return unions, counts
 
 
-def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
+def change_counts(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
     current = old if new is None else new
     if current is None or identity_of(key, old) == identity_of(key, new):
         return Counter()

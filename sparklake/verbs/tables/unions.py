@@ -262,17 +262,21 @@ def row_merges(unions: Iterable[TableUnion]) -> dict[str, RowMergeCounts]:
 
 
 def union_labels(
-    unions: Sequence[TableUnion], folders: Mapping[str, RowMergeCounts] = MappingProxyType({})
+    unions: Sequence[TableUnion],
+    folders: Mapping[str, RowMergeCounts] = MappingProxyType({}),
+    winners: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return commit metadata about merged tables, and tables resolved by a strategy.
 
-    `folders` are the other tables with merged rows. Long lists are truncated.
+    `folders` are the other tables with merged rows, `winners` the winning sides of folders. Long
+    lists are truncated.
     """
+    sides = {**table_winners(unions), **winners}
     drops = dropped_commits(unions).items()
     rows = {**row_merges(unions), **folders}
     tables = {
         MERGED_METADATA_KEY: merged_tables(unions),
-        WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in table_winners(unions).items()],
+        WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in sides.items()],
         DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in drops],
         ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in rows.items()],
     }
