@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sparklake.errors import ExpiredError
 from sparklake.graveler.algebra.changes import Conflict
+from sparklake.graveler.keys import key_folders
 from sparklake.graveler.records import Record
+from sparklake.rows.merges import AddedFiles
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.merges.replaced_folders import ReplacedFolder
+from sparklake.verbs.merges.replaced_folders import (
+    ReplacedFolder,
+    SettledFolders,
+    mixed_layouts,
+    replaced_folders,
+    settled_folders,
+)
+from sparklake.verbs.merges.table_schemas import added_pairs, schema_conflicts
 from sparklake.verbs.tables.parquet_rows import ParquetRows, find_parquet_rows
 from sparklake.verbs.tables.row_merges import RowMergeCounts, RowsResult
 
@@ -25,6 +34,38 @@ class MergedFolder(NamedTuple):
     @property
     def name(self) -> str:
         return self.table.folder.rstrip("/")
+
+
+class PlainTables(NamedTuple):
+    """Tables without a log: those with rows to merge, and the folders that both sides replaced."""
+
+    pending: list[ParquetRows]
+    settled: SettledFolders
+
+
+def plain_tables(
+    context: Context,
+    sides: ThreeWayTrees,
+    resolution: Resolution,
+    tables: Collection[bytes],
+    added: AddedFiles,
+) -> PlainTables:
+    """Compare the sides' changes to tables without a log, from what the merge's tasks observed."""
+    pairs = added_pairs(context, sides, resolution, added)
+    replaced = replaced_folders(context, sides, tables)
+    known = {each.table for each in replaced}
+    replaced += [each for each in mixed_layouts(pairs) if each.table not in known]
+    pending = pending_folders(context, sides, resolution, replaced)
+    by_rows = [each.folder.encode() for each in pending]
+    replaced = [each for each in replaced if not is_below(each.example, by_rows)]
+    settled = settled_folders(context, sides, resolution, replaced)
+    # The files of one side fit each other.
+    whole = {each.folder for each in replaced}
+    pairs = [
+        each for each in pairs if each.table not in whole and not is_below(each.source, by_rows)
+    ]
+    settled.conflicts.extend(schema_conflicts(context, sides, pairs))
+    return PlainTables(pending, settled)
 
 
 def pending_folders(
@@ -64,3 +105,7 @@ def folder_conflicts(folders: Iterable[MergedFolder]) -> Iterator[tuple[Conflict
 
 def row_counts(folders: Iterable[MergedFolder]) -> dict[str, RowMergeCounts]:
     return {each.name: each.result.counts for each in folders if each.result.counts is not None}
+
+
+def is_below(key: bytes, folders: Collection[bytes]) -> bool:
+    return any(each in folders for each in key_folders(key))

@@ -43,17 +43,15 @@ from sparklake.verbs.iceberg.merge import find_iceberg_rows
 from sparklake.verbs.merges.folder_rows import (
     MergedFolder,
     folder_conflicts,
-    pending_folders,
+    is_below,
+    plain_tables,
     row_counts,
 )
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
-from sparklake.verbs.merges.replaced_folders import replaced_folders, settled_folders
-from sparklake.verbs.merges.table_schemas import schema_conflicts
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
     conflict_rows,
-    is_below,
     naming_verb,
     plan_sides,
     without_expired_base,
@@ -148,35 +146,14 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         added.join(each.added_files)
         counts.update({name: getattr(each, name) for name in _COUNTS})
     tables = {table for each in previews for table in each.tables}
-    replaced = replaced_folders(context, trees, tables)
-    folders = [
-        MergedFolder(each, merge_rows(each, write=False))
-        for each in pending_folders(context, trees, resolution, replaced)
-    ]
-    settled = settled_folders(
-        context,
-        trees,
-        resolution,
-        [
-            each
-            for each in replaced
-            if each.table.decode() not in {one.table.folder for one in folders}
-        ],
-    )
+    pending, settled = plain_tables(context, trees, resolution, tables, added)
+    folders = [MergedFolder(each, merge_rows(each, write=False)) for each in pending]
     for file in settled.corrections:
         counts.subtract(change_counts(file.key, file.dest, file.by_keys))
         counts.update(change_counts(file.key, file.dest, file.end))
     row_tables = [each.table for each in unions if each.row_counts]
     row_tables += [each.table.folder.encode() for each in folders]
-    schemas = [
-        *(
-            each
-            for each in schema_conflicts(context, trees, resolution, added)
-            if not is_below(each[0].key, row_tables)
-        ),
-        *folder_conflicts(folders),
-        *settled.conflicts,
-    ]
+    schemas = [*settled.conflicts, *folder_conflicts(folders)]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
     refused = [*refused_conflicts(each for each in unions if each.refusal is not None), *schemas]
     conflicts.update((each.key, (each, reason)) for each, reason in refused)

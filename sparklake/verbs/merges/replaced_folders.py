@@ -9,6 +9,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from sparklake.delta_log.table_files import partition_of
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import common, key_folders, prefix_interval
@@ -32,7 +33,7 @@ from sparklake.udfs.observed_changes import is_data_file, table_root
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
-from sparklake.verbs.merges.table_schemas import has_metadata
+from sparklake.verbs.merges.table_schemas import AddedPair, has_metadata
 from sparklake.verbs.merges.table_unions import MovedRanges
 from sparklake.verbs.tables.metadata_folders import records_in
 
@@ -49,12 +50,13 @@ class ReplacedFolder:
     """A folder with files of base that both sides removed, and new files of at least one side.
 
     `folder` is that of a partition or, if a side replaced several ones as a whole, of the table.
-    `example` is a new file.
+    `example` is a new file. Tables with files in `layouts` of both sides cannot be read.
     """
 
     folder: bytes
     table: bytes
     example: bytes
+    layouts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -252,7 +254,8 @@ def settled_folders(
     settled = SettledFolders()
     for each in folders:
         chosen = resolution.chosen(each.example)
-        if isinstance(chosen, NamedStrategy) and chosen.name == _KEEP_BOTH:
+        is_both = isinstance(chosen, NamedStrategy) and chosen.name == _KEEP_BOTH
+        if is_both and not each.layouts:
             continue
         files = None
         if isinstance(chosen, Strategy):
@@ -313,21 +316,37 @@ def _conflict(context: Context, sides: ThreeWayTrees, folder: ReplacedFolder) ->
     return Conflict.of(folder.example, *values)
 
 
+def mixed_layouts(pairs: Iterable[AddedPair]) -> list[ReplacedFolder]:
+    """Return the tables to which the sides added files in folders of different columns."""
+    layouts = (
+        (each, _layout(each.table, each.source), _layout(each.table, each.dest)) for each in pairs
+    )
+    return [
+        ReplacedFolder(each.table, each.table, each.source, (theirs, ours))
+        for each, theirs, ours in layouts
+        if theirs.lower() != ours.lower()
+    ]
+
+
+def _layout(table: bytes, key: bytes) -> str:
+    folder = next(key_folders(key)).removeprefix(table).decode(errors="replace")
+    return ", ".join(name for name, _ in partition_of(folder)) or "none"
+
+
 def _reason(folder: ReplacedFolder) -> str:
-    glob = f"{folder.folder.decode(errors='replace')}**"
-    table = folder.table.decode(errors="replace") or "PATH"
-    what = (
-        f"the partition {folder.name!r}"
-        if folder.folder != folder.table
-        else f"the table {folder.name!r}"
-    )
-    rows = (
-        f", or its rows by key with {table}=rows(KEY)"
-        if folder.table and folder.example.endswith(b".parquet")
-        else ""
-    )
+    place = folder.folder.decode(errors="replace")
+    sides = f"take the files of one side with a rule {place}**=source-wins or {place}**=dest-wins"
+    if folder.layouts:
+        return (
+            f"both sides added files to the table {folder.name!r}, with different partition "
+            f"columns in source and dest: {' and '.join(folder.layouts)}. The merged table could "
+            f"not be read: {sides}, and write the new rows of the other side again"
+        )
+    table = folder.table.decode(errors="replace")
+    is_parquet = folder.table and folder.example.endswith(b".parquet")
+    rows = f", or merge rows by key with {table}=rows(KEY)" if is_parquet else ""
+    kind = "table" if folder.folder == folder.table else "partition"
     return (
-        f"both sides removed files of {what}, and at least one added others: the merge would "
-        f"have rows of both. Take the files of one side with a rule {glob}=source-wins or "
-        f"{glob}=dest-wins, all files with {glob}=keep-both{rows}"
+        f"both sides removed files of the {kind} {folder.name!r}, and new ones may have the same "
+        f"rows: {sides}, keep the rows of both with {place}**=keep-both{rows}"
     )

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
@@ -31,10 +32,18 @@ MAX_UNREAD_RANGES = 8
 """The maximum number of ranges of a side that are read besides those of the merge's tasks."""
 
 
-def schema_conflicts(
+class AddedPair(NamedTuple):
+    """A table folder with one of the Parquet files that each side added."""
+
+    table: bytes
+    source: bytes
+    dest: bytes
+
+
+def added_pairs(
     context: Context, sides: ThreeWayTrees, resolution: Resolution, added: AddedFiles
-) -> list[tuple[Conflict, str]]:
-    """Return the conflicts of tables with different types on the sides, with reasons."""
+) -> list[AddedPair]:
+    """Return the tables without a log to which both sides added files."""
     if not resolution.schema_check:
         return []
     source, dest = _AddedSide({**added.source}), _AddedSide({**added.dest})
@@ -42,11 +51,19 @@ def schema_conflicts(
     folders = _common_folders(sides, source, dest)
     source.search(context, folders)
     dest.search(context, [each for each in folders if each in source.samples])
-    conflicts = (
-        _conflict(context, sides, folder, source.samples[folder], dest.samples[folder])
-        for folder in folders
-        if folder in source.samples and folder in dest.samples
-    )
+    return [
+        AddedPair(each, source.samples[each], dest.samples[each])
+        for each in folders
+        if each in source.samples and each in dest.samples
+        if not has_metadata(context, sides, each)
+    ]
+
+
+def schema_conflicts(
+    context: Context, sides: ThreeWayTrees, pairs: Iterable[AddedPair]
+) -> list[tuple[Conflict, str]]:
+    """Return the conflicts of tables with different types on the sides, with reasons."""
+    conflicts = (_conflict(context, sides, *each) for each in pairs)
     return [each for each in conflicts if each is not None]
 
 
@@ -134,8 +151,6 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
 ) -> tuple[Conflict, str] | None:
-    if has_metadata(context, sides, folder):
-        return None
     in_source = _file_types(context, sides.source, source)
     in_dest = in_source and _file_types(context, sides.dest, dest)
     types = differing_types(in_source, in_dest) if in_source and in_dest else []

@@ -15,7 +15,6 @@ from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.virtual_base import VirtualBases, disagreement
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.graveler.keys import key_folders
 from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
@@ -40,12 +39,12 @@ from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.folder_rows import (
     MergedFolder,
     folder_conflicts,
-    pending_folders,
+    is_below,
+    plain_tables,
     row_counts,
 )
 from sparklake.verbs.merges.keep_both import places, with_records
-from sparklake.verbs.merges.replaced_folders import files_in, replaced_folders, settled_folders
-from sparklake.verbs.merges.table_schemas import schema_conflicts
+from sparklake.verbs.merges.replaced_folders import files_in, replaced_folders
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
 from sparklake.verbs.tables.unions import (
@@ -125,20 +124,9 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     attempts.added.join(outcome.added)
     add_tables(attempts.tables, outcome.tables)
     unions = table_unions(context, sides, resolution, attempts.logs)
-    replaced = replaced_folders(context, sides, attempts.tables)
-    pending = pending_folders(context, sides, resolution, replaced)
+    pending, settled = plain_tables(context, sides, resolution, attempts.tables, attempts.added)
     row_tables = [each.folder.encode() for each in pending]
-    settled = settled_folders(
-        context, sides, resolution, [each for each in replaced if each.table not in row_tables]
-    )
-    schemas = [
-        *(
-            each
-            for each in schema_conflicts(context, sides, resolution, attempts.added)
-            if not is_below(each[0].key, row_tables)
-        ),
-        *settled.conflicts,
-    ]
+    schemas = settled.conflicts
     row_tables += [each.table for each in unions if each.pending is not None]
     leave_deferred(outcome, row_tables)
     unions = _with_rows(attempts, sides, outcome, unions, schemas)
@@ -190,10 +178,6 @@ def leave_deferred(outcome: PlanResult, merged: Collection[bytes]) -> None:
     remaining = [each for each in outcome.deferred if not is_below(each.key, merged)]
     outcome.left_count += len(remaining)
     outcome.conflicts += remaining[: MAX_CONFLICTS_REPORTED - len(outcome.conflicts)]
-
-
-def is_below(key: bytes, folders: Collection[bytes]) -> bool:
-    return any(each in folders for each in key_folders(key))
 
 
 def check_staged_changes(

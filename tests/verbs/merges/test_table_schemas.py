@@ -111,6 +111,46 @@ def test_equal_types_and_new_columns_are_merged(
     assert sorted(reads) == sorted(f"{TABLE}/{name}" for name in (ours, theirs))
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "columns"),
+    [
+        ("a.parquet", "day=9/b.parquet", "none and day"),
+        ("hour=1/a.parquet", "day=9/b.parquet", "hour and day"),
+        ("day=1/hour=1/a.parquet", "day=9/b.parquet", "day, hour and day"),
+    ],
+)
+def test_other_partition_columns_are_a_conflict(
+    repo: Repository, sides: tuple[Branch, Branch], ours: str, theirs: str, columns: str
+) -> None:
+    dev, main = sides
+    old = [f"{TABLE}/day=5/{number}.parquet" for number in range(20)]
+    for each in old:
+        dev.delete(each)
+    commit(dev, **{ours: NUMBER})
+    commit(main, **{theirs: NUMBER})
+    before, head = contents(repo, "main"), main.head.id
+    words = f"partition columns in source and dest: {columns}. The merged table could not be read"
+    with pytest.raises(MergeConflictError, match=words):
+        repo.merge("dev", "main", "keep-both")
+    assert repo.preview_merge("dev", "main").unresolved == 1
+    repo.merge("dev", "main", rules={f"{TABLE}/**": "dest-wins"})
+    assert contents(repo, "main") == before
+    main.hard_reset(head)
+    repo.merge("dev", "main", rules={f"{TABLE}/**": "source-wins"})
+    assert {each for each in contents(repo, "main") if TABLE in each} == {f"{TABLE}/{ours}"}
+    # The way on of the message: the new rows of the other side, written again.
+    commit(main, **{ours.replace("a.parquet", "again.parquet"): NUMBER})
+
+
+def test_the_case_of_partition_columns_does_not_matter(
+    repo: Repository, sides: tuple[Branch, Branch]
+) -> None:
+    dev, main = sides
+    commit(dev, **{"DAY=1/a.parquet": NUMBER})
+    commit(main, **{"day=9/b.parquet": NUMBER})
+    assert repo.preview_merge("dev", "main").unresolved == 0
+
+
 def test_a_table_that_one_side_replaces_beside_an_append(
     repo: Repository, sides: tuple[Branch, Branch]
 ) -> None:
