@@ -1,4 +1,4 @@
-"""The changes of a merge's sides to folders of data files, and the differing files themselves."""
+"""Changes to folders of data files in a merge, and the differing files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Encode = Callable[[Block, Block, Block], pa.RecordBatch]
 
 
 class FolderChange(IntEnum):
-    """What the sides did to data files of one folder, or, for the last two, of one table.
+    """A kind of change to a folder, or, for the last two, to a table.
 
     `REMOVED` are files of base that neither side has: both removed them, or changed them
     differently. `SOURCE` and `DEST` are files that one side alone added or changed, and the kept
@@ -48,7 +48,7 @@ class FolderChange(IntEnum):
 def folders_body(
     workspace: Workspace, path_filter: PathFilter, encode: Encode, batches: Batches
 ) -> BatchStream:
-    """Yield the encoded blocks of base, source and dest, which have all keys of an interval."""
+    """Yield the encoded blocks. Those of base, source and dest have the same keys."""
     for sides in open_tasks(workspace, batches):
         for blocks in aligned(*(records_of(each, path_filter) for each in sides)):
             yield encode(*blocks)

@@ -53,8 +53,8 @@ def plain_tables(
     """Compare the sides' changes to tables without a log, from what the merge's tasks observed."""
     pairs = added_pairs(context, sides, resolution, added)
     replaced = replaced_folders(context, sides, tables)
-    known = {each.table for each in replaced}
-    replaced += [each for each in mixed_layouts(pairs) if each.table not in known]
+    reported = {each.table for each in replaced}
+    replaced += [each for each in mixed_layouts(pairs) if each.table not in reported]
     pending = pending_folders(context, sides, resolution, replaced)
     by_rows = [each.folder.encode() for each in pending]
     replaced = [each for each in replaced if not is_below(each.example, by_rows)]

@@ -1,4 +1,4 @@
-"""Folders of data files that both sides of a merge replaced: rows would be doubled."""
+"""Folders replaced on both sides, whose rows a merge by files would double."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ONE_SIDED = (KeyOutcome.TAKE_SOURCE, KeyOutcome.TAKE_DEST)
 
 @dataclass(frozen=True, slots=True)
 class ReplacedFolder:
-    """A folder with files of base that both sides removed, and new files of at least one side.
+    """A folder with files removed by both sides, and new files.
 
     `folder` is that of a partition or, if a side replaced several ones as a whole, of the table.
     `example` is a new file. Tables with files in `layouts` of both sides cannot be read.
@@ -141,7 +141,7 @@ class _Tally:
 def _tables_with_removals(
     context: Context, sides: ThreeWayTrees, segments: Sequence[Segment], tables: Collection[bytes]
 ) -> set[bytes]:
-    """Return the tables with a file of base that both sides removed, and perhaps other changes."""
+    """Return the tables from which both sides removed a file, and perhaps more."""
     # Dest keeps its changes outside of the selected paths, and tasks do not report them.
     selected = () if sides.path_filter.is_everything else sides.path_filter.intervals
     observed = _prefixes({*tables, *(table_root(each.start) for each in selected)})
@@ -172,7 +172,7 @@ def _tables_with_removals(
 
 
 def _tables_beyond(segment: Segment, unread: MovedRanges) -> set[bytes]:
-    """Return the possible folders of tables in a segment that extend to unread ranges.
+    """Return the possible tables in a segment that extend to unread ranges.
 
     Such a table has one of the outermost keys of base, because its keys are contiguous.
     """
@@ -209,7 +209,7 @@ def _prefixes(folders: Iterable[bytes]) -> PathFilter:
 def _streamed(
     context: Context, plan: Plan, within: PathFilter, encode: Encode
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of encoded blocks of base, source and dest."""
+    """Yield the encoded rows."""
     plan = filtered_plan(plan, within)
     if not plan.pieces:
         return
@@ -221,7 +221,7 @@ def _streamed(
 
 
 class Correction(NamedTuple):
-    """A file of a folder of which one side is taken: its value in dest, by keys, and in the end."""
+    """A file in a settled folder: its value in dest, by keys, and in the end."""
 
     key: bytes
     dest: bytes | None
@@ -231,7 +231,7 @@ class Correction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SettledFolders:
-    """Folders of which a strategy takes one side, and the conflicts of the others."""
+    """Files taken from one side by a strategy, and the remaining conflicts."""
 
     conflicts: list[tuple[Conflict, str]] = field(default_factory=list)
     corrections: list[Correction] = field(default_factory=list)
@@ -295,7 +295,7 @@ def _files_of_winner(
 def files_in(
     context: Context, sides: ThreeWayTrees, folder: ReplacedFolder
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the files of a folder that differ in source and dest: stored values and outcome."""
+    """Yield the differing files: key, stored values in source and dest, outcome."""
     plan = _changed(_segments(context, sides))
     for row in _streamed(context, plan, _prefixes([folder.folder]), differing_files):
         if folder.has(row[0]):
@@ -317,7 +317,7 @@ def _conflict(context: Context, sides: ThreeWayTrees, folder: ReplacedFolder) ->
 
 
 def mixed_layouts(pairs: Iterable[AddedPair]) -> list[ReplacedFolder]:
-    """Return the tables to which the sides added files in folders of different columns."""
+    """Return the tables whose new files have different partition columns."""
     layouts = (
         (each, _layout(each.table, each.source), _layout(each.table, each.dest)) for each in pairs
     )
