@@ -156,6 +156,10 @@ class RowTables:
         for each in tables:
             check_equality(each)
         settings = settled(base.document, source.document, dest.document, apart.source, apart.dest)
+        if settings["format-version"] > max(dest.document["format-version"], 2):
+            raise UnmergeableTableError(
+                "dest has files without row ids, because only source was upgraded"
+            )
         merged = tuple(origin for each in apart.theirs for origin in (each.origin, *each.merged))
         return RowTables(tables, apart, settings, merged)
 
