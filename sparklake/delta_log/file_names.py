@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -116,19 +116,29 @@ class LogFiles:
 
 
 def files_of_version(
-    log: LogListing[str], version: int | None = None, *, history: bool = False
+    log: LogListing[str],
+    version: int | None = None,
+    *,
+    history: bool = False,
+    is_readable: Callable[[Sequence[str]], bool] = bool,
 ) -> LogFiles:
-    """Return the files since the latest checkpoint, or with `history` all that exist."""
+    """Return the files since the latest checkpoint, or with `history` all that exist.
+
+    Unreadable checkpoints are skipped if the log has a readable one, or all commits.
+    """
     last = max(log.versions, default=-1) if version is None else version
     starts = sorted((each for each in log.checkpoints if each <= last), reverse=not history)
-    missing = None
+    missing, unreadable = None, None
     for start in [-1, *starts] if history else [*starts, -1]:
         gap = next((each for each in range(start + 1, last + 1) if each not in log.commits), None)
         if gap is None:
             commits = (name for at, name in sorted(log.commits.items()) if start <= at <= last)
-            return LogFiles(last, tuple(log.checkpoints.get(start, ())), tuple(commits))
+            files = LogFiles(last, tuple(log.checkpoints.get(start, ())), tuple(commits))
+            if start < 0 or is_readable(files.checkpoint):
+                return files
+            unreadable = unreadable or files
         missing = gap if missing is None else missing
-    return LogFiles(last, (), (), missing)
+    return unreadable or LogFiles(last, (), (), missing)
 
 
 MAX_TABLES = 10_000

@@ -11,14 +11,7 @@ import pyarrow.compute as pc
 
 from sparklake import errors
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.file_names import (
-    LOG_FOLDER,
-    LogFiles,
-    commit_name,
-    files_of_version,
-    log_key,
-    log_listing,
-)
+from sparklake.delta_log.file_names import LOG_FOLDER, LogFiles, commit_name, log_key, log_listing
 from sparklake.delta_log.rewrite import Resolve, to_addresses
 from sparklake.delta_log.table_files import data_files, hashes, repeated, unlike
 from sparklake.delta_log.view_log import checkpointed_commit
@@ -26,6 +19,7 @@ from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.checkpoint_files import files_to_read
 from sparklake.verbs.delta.table_copy import placed_files
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
 from sparklake.verbs.tables.version import TableVersion
@@ -45,7 +39,7 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
             f"{table.folder + LOG_FOLDER!r}"
         )
     version = _version(options, max(listing.versions), table)
-    files = files_of_version(listing, version)
+    files = files_to_read(log, table.ref, version)
     if files.missing is not None:
         raise errors.MissingFileError(
             f"the Delta log of {table.path!r} at {table.ref!r} has no "

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.delta_log.actions import Action, Fields, FileKey, decode_actions, fields_of
 from sparklake.delta_log.checkpoints import adds_in, checkpoint_parts, fields_in
 from sparklake.delta_log.features import check_ordered_by_log
-from sparklake.delta_log.file_names import (
-    commit_name,
-    commit_version,
-    files_of_version,
-    log_key,
-    log_listing,
-)
+from sparklake.delta_log.file_names import commit_name, commit_version, log_key
 from sparklake.delta_log.paths import canonical_path, encoded_path, name_of
 from sparklake.delta_log.rewrite import relative_places
 from sparklake.delta_log.union.liveness import live_after
@@ -24,6 +18,7 @@ from sparklake.delta_log.vectors import vector_place
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.verbs.base.content import read_body
+from sparklake.verbs.delta.checkpoint_files import files_to_read
 from sparklake.verbs.delta.table_copy import entry_bodies, log_body
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.stream_reads import TableChange
@@ -79,7 +74,7 @@ def scan_files(table: TableVersion, adds: Sequence[dict[str, Any]]) -> list[Scan
 def _read_log(table: TableVersion) -> tuple[Fields, Fields, list[dict[str, Any]]]:
     """Return the protocol, the metadata and the live files of the latest table version."""
     log = dict(log_files(table))
-    files = files_of_version(log_listing((name, name) for name in log))
+    files = files_to_read(log, table.ref)
     if files.missing is not None:
         raise MissingFileError(
             f"the Delta log of {table.path!r} at {table.ref!r} has no "

@@ -16,13 +16,7 @@ from sparklake._scratch import scratch_folder
 from sparklake.delta_log.actions import OF_FILES, Action, decode_actions, encode_actions, fields_of
 from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
 from sparklake.delta_log.features import check_ordered_by_log
-from sparklake.delta_log.file_names import (
-    LAST_CHECKPOINT,
-    LOG_FOLDER,
-    LogFiles,
-    files_of_version,
-    log_listing,
-)
+from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, LogFiles, log_listing
 from sparklake.delta_log.paths import canonical_path, encoded_path
 from sparklake.delta_log.rewrite import (
     Rewrite,
@@ -38,6 +32,7 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.checkpoint_files import files_to_read
 from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import TableVersion
 
@@ -100,7 +95,7 @@ def copy_log(
     `names_files` allows commits to existing files.
     """
     log = dict(log_files(table))
-    files = files_of_version(log_listing((name, name) for name in log), history=history)
+    files = files_to_read(log, table.ref, history=history)
     if files.missing is not None:
         raise InvalidInputError(
             f"the log {table.folder}{LOG_FOLDER} has neither all entries nor a complete checkpoint "

@@ -18,6 +18,7 @@ from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.checkpoint_files import are_readable
 from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
@@ -49,6 +50,18 @@ class TreeLog(MetadataFolder):
             if not any(is_disagreement(self.records[key]) for key in keys)
         }
 
+    def has_checkpoint(self, version: int) -> bool:
+        """Return whether a version has a checkpoint, readable if the log has all commits."""
+        if version not in self._readable:
+            files = [self.file(key) for key in self.checkpoints.get(version, ())]
+            is_needed = not self.commits.keys() >= {*range(version + 1)}
+            self._readable[version] = bool(files) and (is_needed or are_readable(files, "the log"))
+        return self._readable[version]
+
+    @cached_property
+    def _readable(self) -> dict[int, bool]:
+        return {}
+
     @property
     def latest(self) -> int:
         return max(self.commits, default=-1)
@@ -77,7 +90,7 @@ class TreeLog(MetadataFolder):
         for version in range(self.latest, -1, -1):
             if paths is not None and paths <= decided:
                 break
-            if version in self.checkpoints:
+            if self.has_checkpoint(version):
                 names = None if paths is None else paths - decided
                 parts = self._parts(version, "add", "sidecar")
                 adds = [(FileKey.of(each), each) for part in parts for each in adds_in(part, names)]
@@ -96,7 +109,7 @@ class TreeLog(MetadataFolder):
         """Return the last action on a domain."""
         for version in range(self.latest, -1, -1):
             domains: Iterator[Fields]
-            if version in self.checkpoints:
+            if self.has_checkpoint(version):
                 parts = self._parts(version, "domainMetadata")
                 domains = (each for part in parts for each in fields_in(part, "domainMetadata"))
             elif version in self.commits:
@@ -104,7 +117,7 @@ class TreeLog(MetadataFolder):
             else:
                 raise UnmergeableTableError(f"the log no longer has commit {version}")
             match = next((each for each in domains if each.get("domain") == name), None)
-            if match is not None or version in self.checkpoints:
+            if match is not None or self.has_checkpoint(version):
                 return match
         return None
 
@@ -113,7 +126,7 @@ class TreeLog(MetadataFolder):
         decided = set(paths)
         for each in range(version, -1, -1):
             try:
-                if each in self.checkpoints:
+                if self.has_checkpoint(each):
                     parts = self._parts(each, "add.path", "sidecar")
                     adds = (fields for part in parts for fields in fields_in(part, "add"))
                     return not {name_of(fields["path"]) for fields in adds} <= decided
@@ -215,7 +228,7 @@ def _state(logs: Sequence[TreeLog], version: int) -> dict[str, Fields]:
     """Return the metadata and protocol at a common version, as far as logs contain them."""
     state: dict[str, Fields] = {}
     for at in range(version, -1, -1):
-        saved = next((each for each in logs if at in each.checkpoints), None)
+        saved = next((each for each in logs if each.has_checkpoint(at)), None)
         if saved is not None:
             return {**saved.checkpoint_state(at), **state}
         log = next((each for each in logs if at in each.commits), None)

@@ -552,21 +552,11 @@ def test_no_table_is_broken_in_many_histories(range_records: int, drawn: list[St
 # --- checkpoints that are damaged -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda body: b"",
-        lambda body: b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
-        lambda body: body[:4] + bytes(200) + body[204:],
-    ],
-    ids=["empty", "footer", "page"],
-)
-def test_a_damaged_checkpoint_is_named_by_a_view(
-    pair: Pair, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_page_of_a_checkpoint_is_named_by_a_view(pair: Pair) -> None:
     pair.main.checkpoint()
     path = next(each.path for each in pair.repo.objects("main") if "checkpoint" in each.path)
-    pair.repo.branch("main").put(path, damage(pair.repo.read_bytes("main", path)))
+    body = pair.repo.read_bytes("main", path)
+    pair.repo.branch("main").put(path, body[:4] + bytes(200) + body[204:])
     with pytest.raises(CorruptFileError, match="in the Delta log of 'tables/t' at 'main' is"):
         pair.repo.view("main", "tables/t", "delta")
 
