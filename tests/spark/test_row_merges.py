@@ -274,9 +274,26 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
         ("id int, a int", "ID int, A bigint", "id int, a int", "id int, a bigint"),
         ("id int", "id int, s struct<x:int>", "id int, S struct<X:int>", "id int, S struct<X:int>"),
         ("id int", "id int, a int", "id int, a string", "base no column, source int, dest string"),
-        ("id int, a int", "id int", "id int, a bigint", "'a' differently"),
+        ("id int, a int", "id int", "id int, a bigint", "a column differently.*: 'a'"),
         ("id int, a bigint", "id int, a int", "id int, a bigint", "from bigint to int"),
         ("id int, a int", "id int, a string", "id int, a int", "from int to string"),
+        ("id int, a bigint", "id int, a int", "id int, a int", "id int, a int"),
+        *(
+            (f"id int, a {old}", f"id int, a {new}", f"id int, a {old}", f"id int, a {new}")
+            for old, new in (
+                ("decimal(10,2)", "decimal(14,4)"),
+                ("date", "timestamp_ntz"),
+                ("struct<x:int>", "struct<x:bigint,y:int>"),
+                ("array<struct<x:int>>", "array<struct<x:int,y:int>>"),
+                ("map<string,struct<x:int>>", "map<string,struct<x:int,y:int>>"),
+            )
+        ),
+        (
+            "id int, a struct<x:int>",
+            "id int, a struct<x:int,y:int>",
+            "id int, a struct<x:int,z:date>",
+            "id int, a struct<x:int,z:date,y:int>",
+        ),
     ],
 )
 def test_schemas_merge_by_column(

@@ -257,7 +257,8 @@ def _stored_names(
         own = by_name.get(each.name.lower())
         if own is None or each.name in file.partition:
             continue
-        widens = is_wider(each.dataType, own.dataType)
+        is_nested = "<" in each.dataType.simpleString()
+        widens = not is_nested and is_wider(each.dataType, own.dataType)
         if not widens and nullable(types.StructType([own])).fields[0].dataType != each.dataType:
             raise InvalidInputError(
                 f"the column {each.name!r} of {file.path!r} is {own.dataType.simpleString()}, not "

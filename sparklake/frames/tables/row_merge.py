@@ -18,6 +18,8 @@ from sparklake.frames.tables.column_names import NameRule, name_rule, spelled
 from sparklake.frames.tables.row_values import (
     column,
     comparable,
+    converted,
+    find_common_type,
     holds_map,
     is_wider,
     no_row,
@@ -129,42 +131,47 @@ def merged_schema(
         old, theirs, ours = (side.get(key) for side in types)
         texts = [rule(kind.simpleString()) if kind else None for kind in (old, theirs, ours)]
         outcome = outcome_of(texts[1] == texts[2], texts[1] == texts[0], texts[2] == texts[0])
-        if outcome is KeyOutcome.CONFLICT:
+        common = ours and theirs and find_common_type(ours, theirs, rule)
+        if outcome is KeyOutcome.CONFLICT and not common:
             kinds = ", ".join(
                 f"{side} {text or 'no column'}" for side, text in zip(SIDES, texts, strict=True)
             )
             raise InvalidInputError(
-                f"both sides changed the column {name!r} differently: {kinds}. Change the schema "
-                "of one side to the other's"
+                "both sides changed a column differently. Give it the same type on both sides, or "
+                f"take one side with source-wins or dest-wins: {name!r} is {kinds}"
             )
         kind = theirs if outcome is KeyOutcome.TAKE_SOURCE else ours
         if kind is None:
             continue
+        kind = common if outcome is KeyOutcome.CONFLICT and common else kind
         text = rule(kind.simpleString())
+        # Base is only compared, so a change on both sides needs to keep no values.
         narrow = {
             each
-            for each in (old, theirs, ours)
+            for each in (theirs, ours)
             if each and rule(each.simpleString()) != text and not is_wider(kind, each)
         }
         if narrow:
             raise InvalidInputError(
-                f"the type of the column {name!r} was changed from "
-                f"{', '.join(each.simpleString() for each in narrow)} to {text} on "
-                "one side, which does not keep all values: change it on both sides first"
+                "a side changed the type of a column, which does not keep all values. Make the "
+                "same change on both sides, or take one side with source-wins or dest-wins: "
+                f"{name!r} from {', '.join(each.simpleString() for each in narrow)} to {text}"
             )
         fields.append(StructField(name, kind, True))
     return StructType(fields)
 
 
 def aligned(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Select the columns of a merged schema. Missing ones are null."""
+    """Select the columns of a merged schema, with their types. Missing ones are null."""
     rule = name_rule(rows.sparkSession)
-    names = {*map(rule, rows.columns)}
+    types = {rule(each.name): each.dataType for each in rows.schema.fields}
     return rows.select(
         *(
-            (column(each.name) if rule(each.name) in names else F.lit(None))
-            .cast(each.dataType)
-            .alias(each.name)
+            (
+                converted(column(each.name), types[rule(each.name)], each.dataType, rule)
+                if rule(each.name) in types
+                else F.lit(None).cast(each.dataType)
+            ).alias(each.name)
             for each in schema.fields
         )
     )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
 
+from sparklake.frames.tables.column_names import NameRule
 from sparklake.session import quoted
-
-_WIDER = {*combinations(("byte", "short", "integer", "long"), 2), ("float", "double")}
+from sparklake.unions.types import common_type
 
 
 def column(name: str) -> Column:
@@ -31,6 +30,11 @@ def json_rows(rows: DataFrame, limit: int) -> list[Mapping[str, Any]]:
     packed = F.to_json(F.struct(*map(column, names)), {"ignoreNullFields": "false"})
     texts = rows.toDF(*names).select(packed.alias("row")).take(limit)
     return [json.loads(each["row"]) for each in texts]
+
+
+def violations(rows: DataFrame, constraint: str) -> DataFrame:
+    """Return the rows for which a constraint is false or, as in Delta, null."""
+    return rows.where(~F.coalesce(F.expr(constraint), F.lit(False)))
 
 
 def row_struct(schema: StructType) -> Column:
@@ -59,8 +63,41 @@ def fits(one: DataType, other: DataType) -> bool:
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Return whether a numeric type has all values of a shorter one of its kind."""
-    return (old.typeName(), new.typeName()) in _WIDER
+    """Return whether a type has all values and fields of another one."""
+    kind = find_common_type(new, old)
+    return kind is not None and kind.simpleString() == new.simpleString()
+
+
+def find_common_type(one: DataType, other: DataType, rule: NameRule = str) -> DataType | None:
+    """Return the type with all values and fields of both, or None without one."""
+    kind = common_type(json.loads(one.json()), json.loads(other.json()), rule)
+    if kind is None:
+        return None
+    wrapped = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
+    return StructType.fromJson({"fields": [wrapped]})["v"].dataType
+
+
+def converted(value: Column, own: DataType, new: DataType, rule: NameRule = str) -> Column:
+    """Convert a value to a wider type, with fields by name."""
+    if isinstance(own, StructType) and isinstance(new, StructType):
+        fields = {rule(each.name): each for each in own.fields}
+        parts = (
+            converted(value.getField(match.name), match.dataType, each.dataType, rule)
+            if (match := fields.get(rule(each.name)))
+            else F.lit(None).cast(each.dataType)
+            for each in new.fields
+        )
+        named = (part.alias(each.name) for part, each in zip(parts, new.fields, strict=True))
+        return F.when(value.isNotNull(), F.struct(*named))
+    if isinstance(own, ArrayType) and isinstance(new, ArrayType):
+        return F.transform(
+            value, lambda each: converted(each, own.elementType, new.elementType, rule)
+        )
+    if isinstance(own, MapType) and isinstance(new, MapType):
+        return F.transform_values(
+            value, lambda _, each: converted(each, own.valueType, new.valueType, rule)
+        ).cast(new)
+    return value.cast(new)
 
 
 def holds_map(kind: DataType) -> bool:
