@@ -12,9 +12,9 @@ from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
-    ChangedFiles,
     can_merge_rows,
     editable,
+    is_merged_by_files,
     partial_log,
     restated,
     row_settings,
@@ -23,6 +23,7 @@ from sparklake.delta_log.union.rows import (
 from sparklake.delta_log.union.schemas import same_metadata
 from sparklake.delta_log.union.unite import united
 from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.unions.file_sets import SIDES, file_sets
 from tests.support.delta_model import PROTOCOL, Table, add, column, first_table, metadata, remove
 
 MADE = UnionSignature(2, "tests")
@@ -122,17 +123,30 @@ def test_files_to_read_and_to_edit() -> None:
         key.path for each in (source, dest) for key in FilesOf(each).since
     }
     files = [{FileKey(path): {"path": path} for path in each.live} for each in (base, source, dest)]
-    theirs, ours = (ChangedFiles.of(files[0], each) for each in files[1:])
-    assert [len(each) for each in (theirs.lost, theirs.gained, ours.lost, ours.gained)] == [
-        *(1, 2, 1, 1)
-    ]
+    sets = file_sets(dict(zip(SIDES, files, strict=True)))
+    counts = {holders: len(each) for holders, each in sets.items()}
+    assert counts == {("base",): 1, ("source",): 2, ("dest",): 1}
     # Of the files that only source changed, dest's live ones; and all of dest's new ones.
-    assert [each["path"] for each in editable(theirs, files[2], files[0])] == [
-        each.path for each in ours.gained
+    assert [each["path"] for each in editable(files[2], files[:2])] == [
+        each.path for each in sets["dest",]
     ]
-    marked = {FileKey("f", "u|v|1"): {"path": "f"}}
-    change = ChangedFiles.of({FileKey("f"): {"path": "f"}}, marked)
-    assert (list(change.lost), list(change.gained)) == ([FileKey("f")], list(marked))
+    plain, marked = ({FileKey("f", each): {"path": "f"}} for each in ("", "u|v|1"))
+    sets = file_sets(dict(zip(SIDES, (plain, marked, plain), strict=True)))
+    assert sets == {("base", "dest"): plain, ("source",): marked, ("base",): {}, ("dest",): {}}
+
+
+def test_unions_that_are_no_merge_of_files() -> None:
+    def files(*names: str) -> dict[FileKey, dict[str, str]]:
+        keys = (FileKey(*each.split("|")) for each in names)
+        return {key: {"path": key.path} for key in keys}
+
+    base, source, dest = files("a", "b"), files("a|1", "b", "new"), files("a|2")
+    assert is_merged_by_files(base, source, dest, files("a|3", "new"))
+    assert not is_merged_by_files(base, source, dest, files("a|3"))
+    assert not is_merged_by_files(base, source, dest, files("a|3", "b", "new"))
+    assert not is_merged_by_files(base, source, dest, files("new"))
+    # Dest has source's file from a cherry-pick, and rewrote it.
+    assert not is_merged_by_files(base, files("a", "b", "new"), files("a", "b"), files("a", "b"))
 
 
 class FilesOf:
@@ -184,8 +198,8 @@ def test_renamed_and_dropped_columns_are_refused() -> None:
             words = f"{done} the column 'id'.*: revert that commit, merge, and repeat it on dest"
             with pytest.raises(UnmergeableTableError, match=words):
                 row_settings(*sides)
-            assert not can_merge_rows(*sides)
-    assert can_merge_rows(*sides_of(base, source, dest))
+            assert not can_merge_rows(sides)
+    assert can_merge_rows(sides_of(base, source, dest))
 
 
 def test_identity_columns_are_refused_with_another_way() -> None:

@@ -11,6 +11,7 @@ from sparklake.iceberg_metadata.entries import Entry
 from sparklake.iceberg_metadata.union.rows import RowFiles, RowTables
 from sparklake.iceberg_metadata.union.snapshots import Table, commits_apart
 from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.unions.file_sets import SIDES
 from tests.iceberg_metadata.test_unions import Model, Side, change, data, live
 from tests.support.iceberg import HandTable
 
@@ -67,14 +68,17 @@ def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Pa
         for each, entries in zip(models, (files.sides[0], files.sides[at]), strict=True):
             assert {name_of(path) for path in entries} & names == each.keys() & names
     partial = RowTables.of(tables, apart)
-    for at, entries in files.sets:
+    for holders, entries in files.sets.items():
+        names = {name_of(each) for each in entries}
+        states = {side: model for side, (_, model) in zip(SIDES, sides, strict=True)}
+        for holder in SIDES:
+            # A file has the same deleted rows on the sides that have it, and others elsewhere.
+            same = {each for each in names if states[holder].get(each) == states[holders[0]][each]}
+            assert same == (names if holder in holders else set()), (holders, holder)
         if entries:
-            side, state = sides[at]
-            names = {name_of(each) for each in entries}
-            deleted = {name: sorted(state[name]) for name in names}
-            assert rows_in(partial, side, at, dict(entries)) == deleted
-    only = {name_of(each) for each in files.sets[0][1]}
-    assert all(dest[1][name] == base[1][name] for name in only)
+            at = SIDES.index(holders[0])
+            deleted = {name: sorted(states[holders[0]][name]) for name in names}
+            assert rows_in(partial, sides[at][0], at, dict(entries)) == deleted
     editable = {name_of(each) for each in files.editable}
     assert all(name in dest[1] for name in editable)
 

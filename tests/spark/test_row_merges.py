@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,15 @@ pytestmark = pytest.mark.spark
 Row = tuple[int | None, str | None]
 Table = Mapping[int, Row]
 
-FILES = ("only_source", "only_dest", "both", "source", "dest")
+FILES = {
+    "only_source": ("base", "dest"),
+    "only_dest": ("base", "source"),
+    "both": ("base",),
+    "source": ("source",),
+    "dest": ("dest",),
+    "shared": ("source", "dest"),
+}
+"""The sides that have each set of files."""
 COLUMNS = ("number", "text")
 SCHEMA = pa.schema(
     [("case", pa.int32()), ("id", pa.int32()), ("number", pa.int32()), ("text", pa.string())]
@@ -56,7 +65,7 @@ def random_case(chance: random.Random) -> Case:
     for first in range(0, chance.randrange(5), 2):
         file = {at: random_row(chance) for at in (first, first + 1)}
         case.base.update(file)
-        touched = chance.choice(FILES[:3])
+        touched = chance.choice([*FILES][:3])
         case.files[touched] += file.items()
         for side in ("source", "dest"):
             table = getattr(case, side)
@@ -72,6 +81,10 @@ def random_case(chance: random.Random) -> Case:
             row = random_row(chance)
             getattr(case, side)[at] = row
             case.files[side].append((at, row))
+    if chance.random() < 0.3:
+        row = random_row(chance)
+        case.source[7] = case.dest[7] = row
+        case.files["shared"].append((7, row))
     return case
 
 
@@ -144,10 +157,11 @@ def written(folder: Path, cases: list[Case]) -> Iterator[str]:
 
 
 def check(spark: SparkSession, folder: Path, cases: list[Case], strategy: Rows) -> None:
-    from sparklake.frames.tables.row_merge import RowSides, row_merge
+    from sparklake.frames.tables.row_merge import row_merge
 
-    sides = RowSides(*(spark.read.parquet(each) for each in written(folder, cases)))
-    merge = row_merge(sides, strategy, sides.both.schema, KEY)
+    files = zip(FILES.values(), written(folder, cases), strict=True)
+    sides = {holders: spark.read.parquet(each) for holders, each in files}
+    merge = row_merge(sides, strategy, sides["base",].schema, KEY)
     merge = replace(merge, rows=merge.rows.persist())
     found = [dict(case.dest) for case in cases]
     operations = dict.fromkeys(("insert", "update", "delete"), 0)
@@ -186,10 +200,22 @@ def check(spark: SparkSession, folder: Path, cases: list[Case], strategy: Rows) 
                 named = dict(zip(COLUMNS, row, strict=True))
                 shown = {"case": at, "id": key, **named} if column is None else named[column]
                 assert json.loads(text) == shown
-    counts = {each.outcome: each["count"] for each in merge.counts().collect()}
+    counted = [*merge.counts().collect()]
+    counts = {each.outcome: each["count"] for each in counted if each.outcome}
+    assert any(each.both for each in counted) == any(map(both_changed, cases))
     whole = len({each[:2] for each in expected})
     assert counts == {name: n for name, n in {**operations, "conflict": whole}.items() if n}
     merge.rows.unpersist()
+
+
+def both_changed(case: Case) -> bool:
+    """Return whether both sides have new rows of one key in files of their own."""
+    for key in {*case.source, *case.dest} - {7}:
+        base, source, dest = (each.get(key) for each in (case.base, case.source, case.dest))
+        outcome = classified(base, source, dest)
+        if outcome is KeyOutcome.CONFLICT or (source == dest and source not in (base, None)):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.name)
@@ -204,17 +230,18 @@ def test_random_merges_equal_merges_of_dicts(
 
 
 def frames(spark: SparkSession, schema: str, **sets: list[tuple[Any, ...]]) -> Any:
-    from sparklake.frames.tables.row_merge import RowSides
-
-    return RowSides(*(spark.createDataFrame(sets.get(each, []), schema) for each in FILES))
+    return {
+        holders: spark.createDataFrame(sets.get(name, []), schema)
+        for name, holders in FILES.items()
+    }
 
 
 def outcomes(spark: SparkSession, schema: str, key: str, **sets: list[tuple[Any, ...]]) -> set[Any]:
     from sparklake.frames.tables.row_merge import row_merge
 
     sides = frames(spark, schema, **sets)
-    merge = row_merge(sides, rows(key), sides.both.schema, (key,))
-    return {tuple(each) for each in merge.counts().collect()}
+    merge = row_merge(sides, rows(key), sides["base",].schema, (key,))
+    return {tuple(each)[:2] for each in merge.counts().collect()}
 
 
 def test_null_and_repeated_keys_are_reported_by_side(spark: SparkSession) -> None:
@@ -232,6 +259,52 @@ def test_null_and_repeated_keys_are_reported_by_side(spark: SparkSession) -> Non
     )
     repeated = {(f"repeated in {each}", 1) for each in ("base", "source", "dest")}
     assert found == {("null key", 1), *repeated}
+
+
+def test_added_keys_in_unchanged_files_are_repeated(spark: SparkSession) -> None:
+    from sparklake.frames.tables.row_merge import added_keys, key_ranges, row_merge, with_repeated
+
+    schema = "k string, day date, id int, a int"
+    day = [date(2026, 1, each) for each in range(10)[1:]]
+
+    def row(key: int) -> tuple[Any, ...]:
+        return f"k{key}", day[key], key, 0
+
+    sides = frames(
+        spark,
+        schema,
+        # 1: updated. 2 and 3: added by one side. 4: added by both. 5: in a file of both.
+        both=[row(1)],
+        source=[(*row(1)[:3], 1), row(2), row(4)],
+        dest=[row(1), row(3), row(4)],
+        shared=[row(5)],
+    )
+    whole = ("k", "day", "id")
+    for key, unread, expected in (
+        (whole, [], set()),
+        (whole, [row(0)], set()),
+        (whole, [row(2)], {("repeated in source", '{"k":"k2","day":"2026-01-03","id":2}')}),
+        (
+            ("id",),
+            [row(3), row(4)],
+            {("repeated in dest", '{"id":3}'), ("repeated in source", '{"id":4}')},
+        ),
+        (("k",), [row(5), row(1)], {("repeated in source", '{"k":"k5"}')}),
+    ):
+        merge = row_merge(sides, rows(*key), sides["base",].schema, key)
+        added = added_keys(merge)
+        ranges = [each.asDict() for each in key_ranges(merge, added).collect()]
+        dest = spark.createDataFrame([row(1), row(3), row(4), row(5), *unread], schema)
+        merge = with_repeated(merge, added, ranges, dest)
+        found = {
+            (each, key)
+            for each in ("repeated in source", "repeated in dest", "repeated in base")
+            for (key,) in merge.keys(each).collect()
+        }
+        assert found == expected, key
+    none = frames(spark, schema, both=[row(1)], source=[row(1)])
+    merge = row_merge(none, rows("id"), sides["base",].schema, ("id",))
+    assert key_ranges(merge, added_keys(merge)).collect() == []
 
 
 def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> None:
@@ -314,7 +387,7 @@ def test_columns_that_cannot_be_keys_are_rejected_by_name(spark: SparkSession) -
     from sparklake.frames.tables.row_merge import row_merge
 
     sides = frames(spark, "id int, m map<string,int>")
-    schema = sides.both.schema
+    schema = sides["base",].schema
     for key, strategy, why in (
         ((), rows(), "the table has no key"),
         (("x",), rows("x"), "no column 'x'"),
@@ -342,6 +415,6 @@ def test_failing_function_fails_the_merge(
     schema = "id int, a int"
     sets = {each: [(1, at), (2, at)] for at, each in enumerate(("both", "source", "dest"))}
     sides = frames(spark, schema, **sets)
-    merge = row_merge(sides, rows("id", then=function), sides.both.schema, ("id",))
+    merge = row_merge(sides, rows("id", then=function), sides["base",].schema, ("id",))
     with pytest.raises(StrategyError, match=why), errors_of_tasks():
         merge.counts().collect()

@@ -19,6 +19,7 @@ from sparklake.delta_log.union.schemas import (
     same_metadata,
 )
 from sparklake.delta_log.union.unite import settled
+from sparklake.graveler.algebra.classify import KeyOutcome, outcome_of
 from sparklake.unions.commits import CommitsApart
 from sparklake.unions.conflicts import UnmergeableTableError
 
@@ -33,33 +34,34 @@ _STRIPPED = ("delta.autoOptimize", "delta.inCommitTimestampEnablement", "delta.c
 _TIME = "inCommitTimestamp"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFiles:
-    """The files that a side lost and gained since base. A changed vector counts as both."""
-
-    lost: Files
-    gained: Files
-
-    @staticmethod
-    def of(base: Files, side: Files) -> ChangedFiles:
-        return ChangedFiles(
-            {key: fields for key, fields in base.items() if key not in side},
-            {key: fields for key, fields in side.items() if key not in base},
-        )
-
-
 def touched_paths(sides: Iterable[LogSide]) -> frozenset[str]:
     """Return the files in commits since the sides diverged. Sides share all other live files."""
     commits = (commit for side in sides for commit in side.commits)
     return frozenset(key.path for each in commits for key in (*each.adds, *each.removes))
 
 
-def editable(source: ChangedFiles, dest: Files, base: Files) -> list[Fields]:
-    """Return dest's live files with possibly changing rows.
+def editable(dest: Files, others: Iterable[Files]) -> list[Fields]:
+    """Return dest's live files with possibly changing rows: those that another side lacks."""
+    others = [*others]
+    return [fields for key, fields in dest.items() if any(key not in each for each in others)]
 
-    A row that source changed is in a file that source lost, or in one that dest gained.
+
+def is_merged_by_files(base: Files, source: Files, dest: Files, union: Files) -> bool:
+    """Return whether a union has the files of a three-way merge by paths.
+
+    It has others if dest has earlier commits of source, as after a cherry-pick, and changed their
+    files. Of a file with vectors of both sides, a union has the rows that neither deleted.
     """
-    return [fields for key, fields in dest.items() if key in source.lost or key not in base]
+    sides = [{key.path: key for key in each} for each in (base, source, dest, union)]
+    for path in {path for each in sides for path in each}:
+        old, theirs, ours, merged = (each.get(path) for each in sides)
+        outcome = outcome_of(theirs == ours, theirs == old, ours == old)
+        if outcome is KeyOutcome.CONFLICT:
+            if None in (theirs, ours, merged):
+                return False
+        elif merged != (theirs if outcome is KeyOutcome.TAKE_SOURCE else ours):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,20 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
     return RowSettings(metadata, protocol, tuple(actions), merged)
 
 
-def can_merge_rows(base: LogSide, source: LogSide, dest: LogSide) -> bool:
+def settings_over(sides: Sequence[LogSide]) -> RowSettings:
+    """Return the settings of a merge over several bases, which must agree on them."""
+    base, *others, source, dest = sides
+    if not all(
+        same_metadata(each.metadata, base.metadata) and each.protocol == base.protocol
+        for each in others
+    ):
+        raise UnmergeableTableError("the merge bases disagree on the table's schema or properties")
+    return row_settings(base, source, dest)
+
+
+def can_merge_rows(sides: Sequence[LogSide]) -> bool:
     try:
-        row_settings(base, source, dest)
+        settings_over(sides)
     except UnmergeableTableError:
         return False
     return True

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product
 from operator import and_, or_
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from sparklake.engine.spark import reported
 from sparklake.errors import InvalidInputError
@@ -28,6 +37,7 @@ from sparklake.frames.tables.row_values import (
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, outcome_of
 from sparklake.strategies.row_decisions import row_decisions
 from sparklake.strategies.row_strategy import Newest, Rows, Then
+from sparklake.unions.file_sets import BASE, DEST, SIDES, SOURCE, Holders, bases_of
 
 OP, ROW = "op", "row"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -36,19 +46,17 @@ OPERATIONS = (INSERT, DELETE, UPDATE)
 
 CONFLICT, NULL_KEY, REPEATED = "conflict", "null key", "repeated in "
 
-KEY, COLUMN, OUTCOME, CELLS, DECISIONS, MERGED = (
-    *("key", "column", "outcome", "cells", "decisions", "merged"),
+KEY, COLUMN, OUTCOME, CELLS, DECISIONS, MERGED, BOTH = (
+    *("key", "column", "outcome", "cells", "decisions", "merged", "both"),
 )
-BASE, SOURCE, DEST = SIDES = ("base", "source", "dest")
 
-_FILES = {
-    "only_source": (BASE, DEST),
-    "only_dest": (BASE, SOURCE),
-    "both": (BASE,),
-    "source": (SOURCE,),
-    "dest": (DEST,),
-}
-"""The sides that have the files of each set in `RowSides`."""
+RowSides: TypeAlias = Mapping[Holders, DataFrame]
+"""The rows of the files that a side of a merge changed since base, by the sides that have them.
+
+Each file occurs once. Deletion vectors apply, and a file with another vector is another file. The
+columns are those of `merged_schema`.
+"""
+
 _JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -57,35 +65,24 @@ _JSON = {
 
 
 @dataclass(frozen=True, slots=True)
-class RowSides:
-    """The rows of the files that a side of a merge changed since base, each file once.
-
-    `only_source`, `only_dest` and `both` are files of base that the named sides removed or
-    replaced. `source` and `dest` are the files of a side that base does not have. Deletion vectors
-    apply, and a file with another vector is another file. The columns are those of `merged_schema`.
-    """
-
-    only_source: DataFrame
-    only_dest: DataFrame
-    both: DataFrame
-    source: DataFrame
-    dest: DataFrame
-
-
-@dataclass(frozen=True, slots=True)
 class RowMerge:
     """The merged rows of a table, as DataFrames that are computed on demand.
 
-    `rows` has one row per key with a change, a conflict or an invalid key. Persist it for several
-    jobs.
+    `rows` has one row per key with a change, a conflict or an invalid key, or a row that `both`
+    sides changed in files of their own. Persist it for several jobs.
     """
 
     rows: DataFrame
     schema: StructType
+    key: Sequence[str]
+    sides: RowSides
 
     def counts(self) -> DataFrame:
-        """Count the rows by `outcome`: an operation, a conflict or an invalid key."""
-        return self.rows.groupBy(OUTCOME).count()
+        """Count the rows by `outcome`: an operation, a conflict or an invalid key.
+
+        The outcome is null without a change. `both` reports rows that both sides changed.
+        """
+        return self.rows.groupBy(OUTCOME).agg(F.count("*").alias("count"), F.max(BOTH).alias(BOTH))
 
     def keys(self, outcome: str) -> DataFrame:
         """Return the keys with an outcome as JSON, in the column `key`."""
@@ -197,9 +194,9 @@ def checked_key(schema: StructType, key: Sequence[str], rule: NameRule) -> list[
 def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str]) -> RowMerge:
     """Merge rows by key. The key columns replace those of the strategy.
 
-    Keys are verified in the given rows only.
+    Keys are verified in the given rows only: see `with_repeated`.
     """
-    rule = name_rule(sides.dest.sparkSession)
+    rule = name_rule(sides[BASE,].sparkSession)
     key = checked_key(schema, key, rule)
     if isinstance(rows.then, Newest):
         _checked_column(schema, rows.then.column, rule)
@@ -207,8 +204,10 @@ def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str
     compared = _with_cells(changed, schema, columns=rows.columns)
     merged = _with_merged(_decided(compared, rows.then), schema, columns=rows.columns)
     outcome = F.coalesce(_unmerged(), _operation(schema))
-    result = _apart(merged.withColumn(OUTCOME, outcome)).where(F.col(OUTCOME).isNotNull())
-    return RowMerge(result.select(KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED), schema)
+    result = _apart(merged.withColumn(OUTCOME, outcome))
+    result = result.where(F.col(OUTCOME).isNotNull() | F.col(BOTH))
+    result = result.select(KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED, BOTH)
+    return RowMerge(result, schema, key, sides)
 
 
 def _apart(rows: DataFrame) -> DataFrame:
@@ -234,40 +233,149 @@ def _checked_column(schema: StructType, name: str, rule: NameRule) -> str:
     return name
 
 
-def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFrame:
-    """Return the row of each key in base, source and dest, and invalid keys."""
+def _counted(sides: RowSides, schema: StructType, key: Sequence[str], *firsts: Column) -> DataFrame:
+    """Return the keys in the given columns, and how many rows of each every side has."""
     tagged = [
-        aligned(getattr(sides, name), schema).select(
-            F.lit(name).alias("files"), row_struct(schema).alias(ROW)
+        aligned(rows, schema).select(
+            F.lit("+".join(holders)).alias("files"), row_struct(schema).alias(ROW)
         )
-        for name in _FILES
+        for holders, rows in sides.items()
     ]
     rows = reduce(DataFrame.unionAll, tagged)
     # The struct has the names of the columns, so they cannot clash.
     fields = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
-    own = {
-        side: F.col("files").isin([name for name, sides in _FILES.items() if side in sides])
-        for side in SIDES
-    }
-    counts = [F.count(F.when(own[side], 1)).alias(f"count {side}") for side in SIDES]
+    names = (*bases_of(sides), SOURCE, DEST)
+    counts = [F.count(F.when(_has(each), 1)).alias(f"count {each}") for each in names]
+    return rows.groupBy(*fields).agg(*counts, *firsts)
+
+
+def _has(*names: str) -> Column:
+    """Return whether sides have the file of a row."""
+    holders = F.split("files", r"\+")
+    return reduce(and_, (F.array_contains(holders, each) for each in names))
+
+
+def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFrame:
+    """Return the row of each key in base, source and dest, and invalid keys.
+
+    A key on which several merge bases disagree is `disputed`, and has no row in base. It is
+    `shared` if both sides have it in the same file.
+    """
+    bases = bases_of(sides)
     firsts = [
-        F.first(F.when(own[side], F.col(ROW)), ignorenulls=True).alias(side) for side in SIDES
+        F.first(F.when(_has(side), F.col(ROW)), ignorenulls=True).alias(side)
+        for side in (*bases, SOURCE, DEST)
     ]
-    grouped = rows.groupBy(*fields).agg(*counts, *firsts)
+    shared = F.coalesce(F.max(_has(SOURCE, DEST)), F.lit(False)).alias("shared")
+    grouped = _counted(sides, schema, key, *firsts, shared)
     keys = [F.col(f"key {at}") for at in range(len(key))]
     is_null = reduce(or_, (each.isNull() for each in keys))
     problem = F.when(is_null, NULL_KEY)
-    for side in SIDES:
-        problem = problem.when(F.col(f"count {side}") > 1, REPEATED + side)
+    for side in (*bases, SOURCE, DEST):
+        name = BASE if side in bases else side
+        problem = problem.when(F.col(f"count {side}") > 1, REPEATED + name)
     named = [each.alias(name) for each, name in zip(keys, key, strict=True)]
-    return grouped.select(F.struct(*named).alias(KEY), problem.alias("problem"), *SIDES)
+    agree = reduce(and_, (_is_same(schema, BASE, each) for each in bases[1:]), F.lit(True))
+    base = F.when(agree, F.col(BASE)).alias(BASE)
+    return grouped.select(
+        F.struct(*named).alias(KEY),
+        problem.alias("problem"),
+        *(base, SOURCE, DEST, "shared", (~agree).alias("disputed")),
+    )
+
+
+def added_keys(merge: RowMerge) -> DataFrame:
+    """Return the keys that a side added, as far as the files show.
+
+    Only key columns are read. Each has a struct of its columns, the number of dest's rows, and the
+    side.
+    """
+    counted = _counted(merge.sides, _key_columns(merge), merge.key)
+    keys = [F.col(f"key {at}") for at in range(len(merge.key))]
+    added = reduce(and_, (F.col(f"count {each}") == 0 for each in bases_of(merge.sides)))
+    valid = reduce(and_, (each.isNotNull() for each in keys))
+    side = F.when(F.col(f"count {SOURCE}") > 0, SOURCE).otherwise(DEST)
+    return counted.where(added & valid).select(*keys, f"count {DEST}", side.alias("side"))
+
+
+_KEY_RANGES = 16
+_RANGED = (IntegralType, DecimalType, DateType)
+
+
+def _key_columns(merge: RowMerge) -> StructType:
+    return StructType([merge.schema[name] for name in merge.key])
+
+
+def key_ranges(merge: RowMerge, added: DataFrame) -> DataFrame:
+    """Return the minima and maxima of ranges of keys as text, at most 16; empty without a key.
+
+    Types with ambiguous texts are left out.
+    """
+    ranged = [at for at, each in enumerate(_key_columns(merge).fields) if _is_ranged(each)]
+    if not ranged:
+        return added.limit(1).select(F.lit(True).alias("any"))
+    columns = [F.col(f"key {at}") for at in ranged]
+    limits = (
+        limit(column).cast("string").alias(f"{name} {at}")
+        for at, column in zip(ranged, columns, strict=True)
+        for name, limit in (("min", F.min), ("max", F.max))
+    )
+    parts = added.repartitionByRange(_KEY_RANGES, *columns)
+    return parts.groupBy(F.spark_partition_id()).agg(*limits)
+
+
+def _is_ranged(field: StructField) -> bool:
+    kind = field.dataType
+    return isinstance(kind, _RANGED) or kind.simpleString() == StringType().simpleString()
+
+
+def with_repeated(
+    merge: RowMerge, added: DataFrame, ranges: Sequence[Mapping[str, str]], dest: DataFrame
+) -> RowMerge:
+    """Add the added keys that dest also has in unchanged files to the invalid ones.
+
+    The ranges are those of `key_ranges`, for Spark to skip files.
+    """
+    columns = _key_columns(merge)
+    near = [_within(each, columns) for each in ranges]
+    keys = [f"key {at}" for at in range(len(merge.key))]
+    rows = aligned(dest, columns).where(reduce(or_, near)).toDF(*(f"dest {each}" for each in keys))
+    matches = (F.col(each).eqNullSafe(F.col(f"dest {each}")) for each in keys)
+    joined = rows.join(added, on=reduce(and_, matches), how="inner")
+    counts = joined.groupBy(*keys, f"count {DEST}", "side").count()
+    repeated = counts.where(F.col("count") > F.col(f"count {DEST}"))
+    named = (F.col(each).alias(name) for each, name in zip(keys, merge.key, strict=True))
+    invalid = repeated.select(
+        F.struct(*named).alias(KEY),
+        F.concat(F.lit(REPEATED), "side").alias(OUTCOME),
+        F.lit(True).alias(BOTH),
+    )
+    return replace(merge, rows=merge.rows.unionByName(invalid, allowMissingColumns=True))
+
+
+def _within(limits: Mapping[str, str], columns: StructType) -> Column:
+    conditions = [
+        column(each.name).between(
+            *(F.lit(limits[f"{name} {at}"]).cast(each.dataType) for name in ("min", "max"))
+        )
+        for at, each in enumerate(columns.fields)
+        if _is_ranged(each)
+    ]
+    return reduce(and_, conditions, F.lit(True))
 
 
 def _changed(states: DataFrame, schema: StructType) -> DataFrame:
     """Add the outcome of each row. Rows that need no change are dropped."""
-    rows = states.withColumn(OUTCOME, _outcome(_is_same(schema, *pair) for pair in _PAIRS))
-    unchanged = [KeyOutcome.SAME.value, KeyOutcome.TAKE_DEST.value]
-    return rows.where(F.col("problem").isNotNull() | ~F.col(OUTCOME).isin(unchanged))
+    same, conflict = KeyOutcome.SAME.value, KeyOutcome.CONFLICT.value
+    outcome = _outcome(_is_same(schema, *pair) for pair in _PAIRS)
+    disputed = F.col("disputed") & (outcome != same)
+    rows = states.withColumn(OUTCOME, F.when(disputed, conflict).otherwise(outcome))
+    # Equal rows of both sides in files of their own would exist twice in a union of files.
+    is_new = F.col(SOURCE).isNotNull() & ~_is_same(schema, SOURCE, BASE) & ~F.col("shared")
+    both = (F.col(OUTCOME) == conflict) | ((F.col(OUTCOME) == same) & is_new)
+    rows = rows.withColumn(BOTH, both)
+    unchanged = F.col(OUTCOME).isin(same, KeyOutcome.TAKE_DEST.value) & ~F.col(BOTH)
+    return rows.where(F.col("problem").isNotNull() | ~unchanged)
 
 
 def _with_cells(changed: DataFrame, schema: StructType, *, columns: bool) -> DataFrame:
@@ -412,11 +520,11 @@ def of_tables(tables: Sequence[tuple[str, DataFrame]]) -> DataFrame:
     return reduce(DataFrame.unionAll, named)
 
 
-def applied(rows: DataFrame, merge: RowMerge, key: Sequence[str]) -> DataFrame:
+def applied(rows: DataFrame, merge: RowMerge) -> DataFrame:
     """Apply the changes of a merge to rows of dest, which must have all changed keys."""
     changes, names = merge.changes(), merge.schema.names
-    keys = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(key)]
-    matches = (column(name).eqNullSafe(F.col(f"key {at}")) for at, name in enumerate(key))
+    keys = [F.col(ROW).getField(name).alias(f"key {at}") for at, name in enumerate(merge.key)]
+    matches = (column(name).eqNullSafe(F.col(f"key {at}")) for at, name in enumerate(merge.key))
     on = reduce(and_, matches)
     unchanged = aligned(rows, merge.schema).join(changes.select(*keys), on, how="left_anti")
     fields = (F.col(ROW).getField(name).alias(name) for name in names)

@@ -28,7 +28,9 @@ from sparklake.iceberg_metadata.union.snapshots import (
     Table,
     check_equality,
 )
+from sparklake.unions.commits import still_to_undo
 from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.unions.file_sets import Holders, changed_sets
 
 _BASE, _SOURCE, _DEST = 0, 1, 2
 _FIRST_ROW = 520
@@ -42,13 +44,15 @@ DataFiles = Mapping[str, Entry]
 class RowFiles:
     """The live data files of base, source and dest that a side changed since base, by path.
 
-    A file with other deleted rows is a changed file. `touched` are the data and delete files that
-    snapshots since the divergence added or removed, and that are live in dest.
+    A file with other deleted rows is a changed file. Those `apart` differ in source and dest.
+    `touched` are the data and delete files that snapshots since the divergence added or removed,
+    and that are live in dest.
     """
 
     sides: Sequence[DataFiles]
     by_source: frozenset[str]
     by_dest: frozenset[str]
+    apart: frozenset[str]
     touched: frozenset[FileKey]
 
     @staticmethod
@@ -59,9 +63,10 @@ class RowFiles:
             {**{key: each for key, each in old.items() if key not in removed}, **added}
             for added, removed in changes
         ]
-        by_source, by_dest = (
-            _changed_files((tables[_BASE], live[_BASE]), (tables[at], live[at]))
-            for at in (_SOURCE, _DEST)
+        states = [*zip(tables, live, strict=True)]
+        by_source, by_dest, differing = (
+            _changed_files(states[one], states[other])
+            for one, other in ((_BASE, _SOURCE), (_BASE, _DEST), (_SOURCE, _DEST))
         )
         every = by_source | by_dest
         recent = {key.path for each in (old, *live) for key in each}
@@ -78,29 +83,39 @@ class RowFiles:
         if len(own) < len(older):
             raise CorruptFileError(f"no manifest of dest has {min(older - own.keys())}")
         sides[_DEST] |= own
-        return RowFiles(sides, by_source, by_dest, frozenset(live[_DEST]))
+        return RowFiles(sides, by_source, by_dest, differing, frozenset(live[_DEST]))
 
     @property
-    def sets(self) -> list[tuple[int, DataFiles]]:
-        """The side and its files for each set in `RowSides`."""
-        base, source, dest = self.sides
-        both = self.by_source & self.by_dest
-        return [
-            (_BASE, _only(base, self.by_source - both)),
-            (_BASE, _only(base, self.by_dest - both)),
-            (_BASE, _only(base, both)),
-            (_SOURCE, _only(source, self.by_source)),
-            (_DEST, _only(dest, self.by_dest)),
-        ]
+    def sets(self) -> Mapping[Holders, DataFiles]:
+        """The files by the sides that have them with the same deleted rows."""
+        return changed_sets(self.sides, self.by_source, self.by_dest, self.apart)
 
     @property
     def editable(self) -> DataFiles:
         """Dest's files with possibly changing rows."""
-        return {**self.sets[0][1], **self.sets[-1][1]}
+        return self.sides[_DEST]
 
 
-def _only(files: DataFiles, paths: frozenset[str]) -> DataFiles:
-    return {path: files[path] for path in sorted(paths & files.keys())}
+def is_merged_by_files(apart: IcebergApart) -> bool:
+    """Return whether a union has the files of a three-way merge by files.
+
+    It has others if dest has earlier commits of source, as after a cherry-pick, and changed their
+    files.
+    """
+    undone = apart.undone()
+    added, removed = net_changes(still_to_undo(undone, apart.dest) or apart.repeated())
+    if undone:
+        added, removed = removed, added
+    changes = [net_changes(each) for each in (apart.base, apart.source, apart.dest)]
+    old = {key for _, lost in changes for key in lost}
+    for key in {*old, *(key for gained, _ in changes for key in gained)}:
+        base, source, dest = (
+            key in gained or (key in old and key not in lost) for gained, lost in changes
+        )
+        united = key in added or (dest and key not in removed)
+        if united != (dest if source == base else source):
+            return False
+    return True
 
 
 def _is_data(entry: Entry) -> bool:

@@ -36,10 +36,14 @@ _CARRIED = ("operation", "replace-partitions")
 
 @dataclass(frozen=True, slots=True)
 class UnitedTable:
-    """New files for dest by name in the table, and the paths of other files in use."""
+    """New files for dest by name in the table, and the paths of other files in use.
+
+    Unions with equal `steps` on one dest are equal: settings, and repeated or undone commits.
+    """
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     needed: Sequence[str] = ()
+    steps: tuple[object, ...] = ()
 
 
 def united(
@@ -72,7 +76,8 @@ def united(
             states.lack(source, each)
         states.passed.add(each.origin)
     replay.result.finished()
-    return UnitedTable(replay.result.files, replay.needed)
+    steps = document, [each.origin for each in theirs]
+    return UnitedTable(replay.result.files, replay.needed, steps)
 
 
 def _check_format(
@@ -284,4 +289,4 @@ def _undoing(
     unchanged = frozenset(source.manifest_list.entries if source.manifest_list else ())
     replay.apply(removed, added, summary, unchanged, restored=True)
     replay.result.finished()
-    return UnitedTable(replay.result.files, replay.needed)
+    return UnitedTable(replay.result.files, replay.needed, (document, "undo", ids))

@@ -9,19 +9,22 @@ from typing import TypeAlias
 from sparklake.delta_log.actions import encode_actions
 from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
 from sparklake.delta_log.union.dropped import describe_dropped
+from sparklake.delta_log.union.log_sides import LogSide, UnitedLog
 from sparklake.delta_log.union.rows import can_merge_rows
 from sparklake.delta_log.union.unite import united
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import DEST, SOURCE, ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
+from sparklake.verbs.tables.metadata_folders import disputed_bases
 from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
 
 Meets: TypeAlias = Callable[[Interval], bool]
@@ -46,17 +49,30 @@ def delta_union(
         return replace(union, refusal="the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
         return _of_one_side(context, sides, union, logs, SOURCE, meets)
+    return _united(context, sides, union, logs, resolution)
+
+
+def _united(
+    context: Context,
+    sides: ThreeWayTrees,
+    union: TableUnion,
+    logs: Sequence[tree_log.TreeLog],
+    resolution: Resolution,
+) -> TableUnion:
+    folder, base, dest = union.folder, logs[BASE], logs[DEST]
+    trees = _trees(context, sides, base)
+    logs = [*(tree_log.read_log(context, each, folder) for each in trees[:-2]), *logs[1:]]
     try:
-        read = VectorReader(context, sides.trees, folder_of_log(folder)).deleted_rows
-        base_log, source_log, dest_log = (
-            replace(each, deleted_rows=read) for each in tree_log.log_sides(logs)
-        )
+        read = VectorReader(context, trees, folder_of_log(folder)).deleted_rows
+        log_sides = [replace(each, deleted_rows=read) for each in tree_log.log_sides(logs)]
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
-    apart = old, theirs, ours = [each.commits for each in (base_log, source_log, dest_log)]
+    *bases, source_log, dest_log = log_sides
+    rule = resolution.rows(union.table)
+    apart = old, *_, theirs, ours = [each.commits for each in log_sides]
     try:
-        merged = united(base_log, source_log, dest_log, union_signature())
-        needed = needed_keys(logs, apart, DEST, merged.commits)
+        merged = _over_all(bases, source_log, dest_log)
+        needed = needed_keys(logs, apart, -1, merged.commits)
     except UnmergeableTableError as error:
         drops = {
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
@@ -66,21 +82,40 @@ def delta_union(
         if source_log.metadata is None or dest_log.metadata is None:
             # One side dropped the table. No log lists the files that the other side needs.
             return refused
-        winner, rule = resolution.side(folder), resolution.rows(union.table)
+        winner = resolution.side(folder)
         if winner is not None:
             return _taken(context, sides, refused, logs, apart, winner)
         refused = replace(refused, may_be_taken=True)
-        log_sides = base_log, source_log, dest_log
         if rule is None:
-            return replace(refused, may_merge_rows=can_merge_rows(*log_sides))
-        pending = DeltaRows(context, sides, rule, folder, logs, log_sides)
+            return replace(refused, may_merge_rows=can_merge_rows(log_sides))
+        pending = DeltaRows(context, trees, rule, folder, logs, log_sides)
         return replace(refused, pending=pending)
     files = {
         log_key(version): encode_actions(actions)
         for version, actions in enumerate(merged.commits, dest.latest + 1)
     }
     union = replace(union, files={**merged.files, **files})
-    return replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
+    union = replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
+    if rule is None or not merged.commits or dest.ids == base.ids:
+        return union
+    commits = merged.commits if len(bases) == 1 else None
+    pending = DeltaRows(context, trees, rule, folder, logs, log_sides, commits)
+    return replace(union, pending=pending)
+
+
+def _trees(context: Context, sides: ThreeWayTrees, base: tree_log.TreeLog) -> list[MetaRangeId]:
+    """Return the trees of base, source and dest, with all merge bases that disagree on a log."""
+    disputed = [tree for tree, _ in disputed_bases(context, sides, base)]
+    return [*(disputed or [sides.base]), sides.source, sides.dest]
+
+
+def _over_all(bases: Sequence[LogSide], source: LogSide, dest: LogSide) -> UnitedLog:
+    """Return the union over each merge base, if they are equal."""
+    signature = union_signature()
+    merged, *others = (united(each, source, dest, signature) for each in bases)
+    if any(each.commits != merged.commits for each in others):
+        raise UnmergeableTableError("the merge bases disagree on the table, and so do its merges")
+    return merged
 
 
 def find_delta_rows(
@@ -92,11 +127,13 @@ def find_delta_rows(
         InvalidInputError: A log cannot be read.
     """
     log = folder.encode() + _LOG
-    logs = [tree_log.read_log(context, tree, log) for tree in sides.trees]
-    if not (logs[SOURCE].commits and logs[DEST].commits):
+    base = tree_log.read_log(context, sides.base, log)
+    trees = _trees(context, sides, base)
+    logs = [tree_log.read_log(context, tree, log) for tree in trees]
+    if not (logs[-2].commits and logs[-1].commits):
         return None
     with refusing():
-        return DeltaRows(context, sides, rows, log, logs, tree_log.log_sides(logs))
+        return DeltaRows(context, trees, rows, log, logs, tree_log.log_sides(logs))
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
@@ -120,7 +157,7 @@ def _taken(
     winner: Strategy,
 ) -> TableUnion:
     """Return the union that selects the winner's side of the whole table, if possible."""
-    place = SOURCE if winner is Strategy.SOURCE_WINS else DEST
+    place = -2 if winner is Strategy.SOURCE_WINS else -1
     try:
         needed = needed_keys(logs, apart, place)
     except UnmergeableTableError as error:

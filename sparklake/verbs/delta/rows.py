@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version as version_of
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
@@ -18,33 +19,35 @@ from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.rows import (
-    ChangedFiles,
     Files,
     RowSettings,
     editable,
+    is_merged_by_files,
     partial_log,
     restated,
-    row_settings,
+    settings_over,
     touched_paths,
 )
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import check_delta, load_delta
 from sparklake.graveler.entries import Entry
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ranges import MetaRange
 from sparklake.namespace.addresses import new_data_key
 from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
+from sparklake.unions.file_sets import SIDES, Holders, file_sets, side_names
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import BASE, DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta.files_view import TableTree
+from sparklake.verbs.delta.read import find_delta_view
 from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
 from sparklake.verbs.delta.tree_log import Commits, TreeLog
 from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.unions import TableUnion
-from sparklake.verbs.tables.version import tree_table
+from sparklake.verbs.tables.version import TableVersion, tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 
 if TYPE_CHECKING:
@@ -58,15 +61,17 @@ if TYPE_CHECKING:
 class DeltaRows:
     """The rows that changed since base in a Delta table, as far as files show.
 
-    `logs` and `log_sides` are those of base, source and dest.
+    `trees`, `logs` and `log_sides` are those of base, source and dest. Several bases are those of a
+    criss-cross that disagree on the table. `union` are the commits of the union of files, if any.
     """
 
     context: Context
-    trees: ThreeWayTrees
+    trees: Sequence[MetaRangeId]
     rows: Rows
     log_folder: bytes
     logs: Sequence[TreeLog]
     log_sides: Sequence[LogSide]
+    union: Sequence[Sequence[Action]] | None = None
 
     @property
     def folder(self) -> str:
@@ -79,27 +84,28 @@ class DeltaRows:
         return [each.live(touched) for each in self.logs]
 
     @cached_property
-    def _changed(self) -> Sequence[ChangedFiles]:
-        base, *others = self._live
-        return [ChangedFiles.of(base, each) for each in others]
+    def _sets(self) -> Mapping[Holders, Files]:
+        return file_sets(dict(zip(self._names, self._live, strict=True)))
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return side_names(len(self.trees) - 2)
+
+    @cached_property
+    def has_union(self) -> bool:
+        if self.union is None:
+            return False
+        base, source, dest = self._live
+        return is_merged_by_files(base, source, dest, live_after(self.union, dest))
 
     @property
     def files(self) -> int:
-        return len(self._sizes)
+        return sum(map(len, self._sets.values()))
 
     @property
     def bytes(self) -> int:
-        return sum(self._sizes.values())
-
-    @cached_property
-    def _sizes(self) -> Mapping[tuple[str, str], int]:
-        source, dest = self._changed
-        every = (source.lost, source.gained, dest.lost, dest.gained)
-        return {
-            (key.path, key.vector): int(fields.get("size") or 0)
-            for files in every
-            for key, fields in files.items()
-        }
+        every = (fields for files in self._sets.values() for fields in files.values())
+        return sum(int(fields.get("size") or 0) for fields in every)
 
     @property
     def identity(self) -> Hashable:
@@ -107,48 +113,63 @@ class DeltaRows:
 
     @cached_property
     def _settings(self) -> RowSettings:
-        return row_settings(*self.log_sides)
+        return settings_over(self.log_sides)
 
     @property
     def key(self) -> Sequence[str]:
-        return key_in(self._settings.metadata.get("configuration"))
+        if self.has_union:
+            # Its settings fit also where rows cannot be written, as with identity columns.
+            changes = fields_of(chain.from_iterable(self.union or ()), "metaData")
+            metadata = [self.log_sides[-1].metadata or {}, *changes][-1]
+        else:
+            metadata = self._settings.metadata
+        return key_in(metadata.get("configuration"))
 
-    @refusing()
     def sides(self) -> tuple[RowSides, StructType]:
+        return self._frames
+
+    @cached_property
+    @refusing()
+    def _frames(self) -> tuple[RowSides, StructType]:
         from sparklake.frames.tables.column_names import name_rule
-        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+        from sparklake.frames.tables.row_merge import merged_schema
 
         check_delta(self.context.runners.session())
-        _, (source, dest) = self._settings, self._changed
-        both = source.lost.keys() & dest.lost.keys()
-        base = [
-            {key: fields for key, fields in each.items() if (key in both) == shared}
-            for each, shared in ((source.lost, False), (dest.lost, False), (source.lost, True))
-        ]
-        frames = [self._frame(BASE, each) for each in base]
-        frames += [self._frame(SOURCE, source.gained), self._frame(DEST, dest.gained)]
+        if not self.has_union:
+            _ = self._settings
+        frames = {
+            holders: self._frame(self._names.index(holders[0]), files)
+            for holders, files in self._sets.items()
+        }
         rule = name_rule(self.context.runners.session())
-        schema = merged_schema(rule, *(frames[at].schema for at in (0, 3, 4)))
-        return RowSides(*frames), schema
+        return frames, merged_schema(rule, *(frames[(each,)].schema for each in SIDES))
+
+    def dest_rows(self) -> DataFrame:
+        view = find_delta_view(self.context, self._dest, {})
+        return load_delta(self.context.runners.session(), view.uri, {})
 
     def _frame(self, at: int, files: Files) -> DataFrame:
         side = self.log_sides[at]
         if side.metadata is None or side.protocol is None:
             # A table that both sides created has no rows in base.
-            side, files = self.log_sides[DEST], {}
-        tree = TableTree(self.context, SIDE_NAMES[at], self._tree(at), self.folder)
+            side, files = self.log_sides[-1], {}
+        tree = TableTree(self.context, self._names[at], self._tree(at), self.folder)
         view = tree.view(side, [files[each] for each in sorted(files)])
         assert view is not None
         return load_delta(self.context.runners.session(), view.uri, {})
 
     def _tree(self, at: int) -> MetaRange:
-        return self.context.trees.get(self.trees.trees[at])
+        return self.context.trees.get(self.trees[at])
+
+    @property
+    def _dest(self) -> TableVersion:
+        return tree_table(self.context, self._tree(-1), self._names[-1], self.folder)
 
     @refusing()
     def write(self, merged: MergedRows) -> RowCommit:
         """Commit changed rows with Delta to a private table of the files that may change."""
-        dest, signature = self.log_sides[DEST], union_signature()
-        version = self.logs[DEST].latest + 1
+        dest, signature = self.log_sides[-1], union_signature()
+        version = self.logs[-1].latest + 1
         if not merged.counts.changes:
             return RowCommit(version, restated((), self._settings, dest, signature), {})
         check_native(self.context)
@@ -156,7 +177,7 @@ class DeltaRows:
         base = self._put_table(place, signature.timestamp)
         location = spark_uri(f"{self.context.info.storage_namespace}/{place}")
         with _refusing_errors():
-            merge_into(f"delta.{quoted(location)}", merged.merge.changes(), merged.key)
+            merge_into(f"delta.{quoted(location)}", merged.merge.changes(), merged.merge.key)
         with scratch_folder() as scratch:
             entries = new_log(self.context, place, base, scratch).entries
         if len(entries) != 1:
@@ -170,7 +191,7 @@ class DeltaRows:
 
     def joined(self, union: TableUnion, commit: RowCommit) -> TableUnion:
         apart = [each.commits for each in self.log_sides]
-        needed = needed_keys(self.logs, apart, DEST, [commit.actions])
+        needed = needed_keys(self.logs, apart, -1, [commit.actions])
         folder = folder_of_log(union.folder)
         new = {folder + name.encode() for name in commit.files}
         union = replace(
@@ -178,17 +199,16 @@ class DeltaRows:
             files={log_key(commit.version): encode_actions(commit.actions)},
             objects=commit.files,
         )
-        return union.keeping(self.context, self.trees.dest, {*needed} - new)
+        return union.keeping(self.context, self.trees[-1], {*needed} - new)
 
     def _put_table(self, place: str, timestamp: int) -> BaseTable:
-        settings, dest = self._settings, self.log_sides[DEST]
-        files = editable(self._changed[0], self._live[DEST], self._live[BASE])
+        settings, dest = self._settings, self.log_sides[-1]
+        files = editable(self._live[-1], self._live[:-1])
         actions = decode_actions(
             encode_actions(partial_log(settings, dest, files, timestamp)), commit_name(0)
         )
-        table = tree_table(self.context, self._tree(DEST), SIDE_NAMES[DEST], self.folder)
         log_files = LogFiles(0, (), (commit_name(0),))
-        base = BaseTable(table, log_files, {}, names_files=True)
+        base = BaseTable(self._dest, log_files, {}, names_files=True)
         base.place_files(list(fields_of(actions, "add")))
         self.context.store.put_if_absent(f"{place}/{log_key(0)}", encode_actions(actions))
         return base

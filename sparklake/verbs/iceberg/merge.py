@@ -9,7 +9,7 @@ from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import prefix_interval
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
-from sparklake.iceberg_metadata.union.rows import RowTables
+from sparklake.iceberg_metadata.union.rows import RowTables, is_merged_by_files
 from sparklake.iceberg_metadata.union.snapshots import IcebergApart, commits_apart
 from sparklake.iceberg_metadata.union.unite import united
 from sparklake.namespace.addresses import new_data_key
@@ -17,10 +17,15 @@ from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, DEST, ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows
 from sparklake.verbs.iceberg.side_tables import SideTable, side_tables, union_signature, unmergeable
-from sparklake.verbs.tables.metadata_folders import MetadataFolder, have_log, read_records
+from sparklake.verbs.tables.metadata_folders import (
+    MetadataFolder,
+    disputed_bases,
+    have_log,
+    read_records,
+)
 from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
 
 
@@ -61,16 +66,22 @@ def _united(
     resolution: Resolution,
 ) -> TableUnion:
     try:
-        tables, apart = _apart(context, sides, folders)
+        sides_of_bases = _over_bases(context, sides, folders)
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
-    base, source, dest = tables
+    tables, apart = sides_of_bases[0]
+    target, is_criss_cross = tables[DEST], len(sides_of_bases) > 1
     place = new_data_key()
     try:
         with unmergeable():
-            signature = union_signature(dest, place)
-            merged = united(base.table, source.table, dest.table, apart, signature)
-            needed = [dest.key(each) for each in merged.needed]
+            signature = union_signature(target, place)
+            merged, *others = (
+                united(base.table, source.table, dest.table, commits, signature)
+                for (base, source, dest), commits in sides_of_bases
+            )
+            if any(each.steps != merged.steps for each in others):
+                raise UnmergeableTableError("the merge bases disagree on the table and its merge")
+            needed = [target.key(each) for each in merged.needed]
         if any(each.startswith(union.folder) for each in needed):
             raise UnmergeableTableError("it has data files in the folder of its metadata")
     except UnmergeableTableError as error:
@@ -78,9 +89,9 @@ def _united(
             union,
             refusal=str(error),
             may_be_taken=True,
-            may_merge_rows=_may_merge_rows(tables, apart),
+            may_merge_rows=not is_criss_cross and _may_merge_rows(tables, apart),
             overlaps={
-                dest.key(path).removeprefix(union.table).decode(): positions
+                target.key(path).removeprefix(union.table).decode(): positions
                 for path, positions in error.rows.items()
             },
             drops={
@@ -95,9 +106,31 @@ def _united(
         winner, rule = resolution.side(union.folder), resolution.rows(union.table)
         if winner is not None:
             return _taken(refused, tables, apart, winner)
-        pending = None if rule is None else IcebergRows(context, sides, rule, tables, apart)
-        return replace(refused, pending=pending)
-    return replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
+        if rule is None or is_criss_cross:
+            return refused
+        return replace(refused, pending=IcebergRows(context, sides, rule, tables, apart))
+    union = replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
+    rule = resolution.rows(union.table)
+    if rule is None or not merged.files:
+        return union
+    if is_criss_cross:
+        why = "the merge bases disagree on the table, so no keys are verified: omit rows(KEY)"
+        return replace(union, refusal=why)
+    pending = IcebergRows(context, sides, rule, tables, apart, has_union=is_merged_by_files(apart))
+    return replace(union, pending=pending)
+
+
+def _over_bases(
+    context: Context, sides: ThreeWayTrees, folders: Sequence[MetadataFolder]
+) -> list[tuple[Sequence[SideTable], IcebergApart]]:
+    """Return the tables of base, source and dest, over each merge base if they disagree."""
+    over = [
+        (replace(sides, base=tree), each)
+        for tree, each in disputed_bases(context, sides, folders[BASE])
+    ]
+    if not over:
+        return [_apart(context, sides, folders)]
+    return [_apart(context, each, [base, *folders[1:]]) for each, base in over]
 
 
 def _may_merge_rows(tables: Sequence[SideTable], apart: IcebergApart) -> bool:
@@ -130,7 +163,10 @@ def find_iceberg_rows(
     if not all(any(map(metadata_folder, each.records)) for each in folders[1:]):
         return None
     with refusing():
-        return IcebergRows(context, sides, rows, *_apart(context, sides, folders))
+        (over, *others) = _over_bases(context, sides, folders)
+        if others:
+            raise UnmergeableTableError("the merge bases disagree on the table")
+        return IcebergRows(context, sides, rows, *over)
 
 
 def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[MetadataFolder]:

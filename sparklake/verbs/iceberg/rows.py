@@ -23,13 +23,15 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import DEST, ThreeWayTrees
+from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, ThreeWayTrees
+from sparklake.verbs.iceberg.read import read_by_jar
 from sparklake.verbs.iceberg.side_tables import SideTable, union_signature, unmergeable
 from sparklake.verbs.iceberg.table_copy import copied_document, put_document
 from sparklake.verbs.iceberg.write import session_catalog
 from sparklake.verbs.tables.row_merges import MergedRows, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.unions import TableUnion, table_of
+from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sparklake.frames.tables.row_merge import RowSides
-
-_SETS = ("only_source", "only_dest", "both", "source", "dest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RowSnapshot:
 class IcebergRows:
     """The rows that changed since base in an Iceberg table, as far as files show.
 
-    `tables` are those of base, source and dest.
+    `tables` are those of base, source and dest. `has_union`: see `ChangedRows`.
     """
 
     context: Context
@@ -67,6 +67,7 @@ class IcebergRows:
     rows: Rows
     tables: Sequence[SideTable]
     apart: IcebergApart
+    has_union: bool = False
 
     @property
     def folder(self) -> str:
@@ -91,32 +92,40 @@ class IcebergRows:
 
     @property
     def files(self) -> int:
-        return sum(len(files) for _, files in self._files.sets)
+        return sum(map(len, self._files.sets.values()))
 
     @property
     def bytes(self) -> int:
-        return sum(each.file.size for _, files in self._files.sets for each in files.values())
+        sets = self._files.sets.values()
+        return sum(each.file.size for files in sets for each in files.values())
 
     @property
     def key(self) -> Sequence[str]:
         return key_in(self._sides.settings.get("properties"))
 
+    def sides(self) -> tuple[RowSides, StructType]:
+        return self._frames
+
+    @cached_property
     @refusing()
     @unmergeable()
-    def sides(self) -> tuple[RowSides, StructType]:
+    def _frames(self) -> tuple[RowSides, StructType]:
         from sparklake.frames.tables.column_names import name_rule
-        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+        from sparklake.frames.tables.row_merge import merged_schema
 
         # Reports a missing jar.
         session_catalog(self.context, self._location)
         place = new_data_key()
-        frames = [
-            self._frame(place, name, *each)
-            for name, each in zip(_SETS, self._files.sets, strict=True)
-        ]
+        frames = {
+            holders: self._frame(place, "-".join(holders), SIDE_NAMES.index(holders[0]), files)
+            for holders, files in self._files.sets.items()
+        }
         rule = name_rule(self.context.runners.session())
-        schema = merged_schema(rule, *(frames[at].schema for at in (0, 3, 4)))
-        return RowSides(*frames), schema
+        return frames, merged_schema(rule, *(frames[each,].schema for each in SIDE_NAMES))
+
+    def dest_rows(self) -> DataFrame:
+        tree, name = self.context.trees.get(self.trees.dest), SIDE_NAMES[DEST]
+        return read_by_jar(self.context, tree_table(self.context, tree, name, self.folder), {})
 
     def _frame(self, place: str, name: str, at: int, files: DataFiles) -> DataFrame:
         document, uri = self._put(place, name, at, files)
@@ -169,7 +178,7 @@ class IcebergRows:
         spark = self.context.runners.session()
         before = spark.table(name).count()
         # Spark 4.1 cannot plan a MERGE from a view over tables that were loaded by path.
-        merge_into(name, merged.merge.changes().localCheckpoint(), merged.key)
+        merge_into(name, merged.merge.changes().localCheckpoint(), merged.merge.key)
         merged.counts.check(before, spark.table(name).count())
         changed = copied_document(self.context, copy, is_new=False)
         current = "current-snapshot-id"

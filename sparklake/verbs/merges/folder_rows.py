@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sparklake.errors import ExpiredError
@@ -57,6 +58,17 @@ def plain_tables(
     replaced += [each for each in mixed_layouts(pairs) if each.table not in reported]
     pending = pending_folders(context, sides, resolution, replaced)
     by_rows = [each.folder.encode() for each in pending]
+    typed = schema_conflicts(
+        context, sides, [each for each in pairs if is_below(each.source, by_rows)]
+    )
+    # Replaced folders, and files of different types, are not united.
+    apart = [*(each.example for each in replaced), *(conflict.key for conflict, _ in typed)]
+    pending = [
+        replace(table, has_union=not any(is_below(key, [folder]) for key in apart))
+        if table.has_union
+        else table
+        for table, folder in zip(pending, by_rows, strict=True)
+    ]
     replaced = [each for each in replaced if not is_below(each.example, by_rows)]
     settled = settled_folders(context, sides, resolution, replaced)
     # The files of one side fit each other.
@@ -74,7 +86,7 @@ def pending_folders(
     resolution: Resolution,
     replaced: Iterable[ReplacedFolder],
 ) -> list[ParquetRows]:
-    """Return the folders with files changed by both sides and a strategy for rows.
+    """Return the folders that both sides changed, with a strategy for rows.
 
     Rules with wildcards apply to tables with replaced folders only.
     """
@@ -98,8 +110,6 @@ def folder_conflicts(folders: Iterable[MergedFolder]) -> Iterator[tuple[Conflict
     for each in folders:
         if each.result.refusal is not None:
             reason = f"the rows of {each.name!r} cannot be merged: {each.result.refusal}"
-            if each.result.conflicting_rows is not None:
-                reason += ". Change one side, or resolve rows with `then` in the rule"
             yield each.table.conflict(), reason
 
 

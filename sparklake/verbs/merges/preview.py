@@ -151,8 +151,8 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     for file in settled.corrections:
         counts.subtract(change_counts(file.key, file.dest, file.by_keys))
         counts.update(change_counts(file.key, file.dest, file.end))
-    row_tables = [each.table for each in unions if each.row_counts]
-    row_tables += [each.table.folder.encode() for each in folders]
+    row_tables = [each.table for each in unions if each.row_counts and each.may_be_taken]
+    row_tables += [each.folder.encode() for each in pending]
     schemas = [*settled.conflicts, *folder_conflicts(folders)]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
     refused = [*refused_conflicts(each for each in unions if each.refusal is not None), *schemas]
@@ -201,7 +201,7 @@ def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: R
             raise InvalidInputError(
                 f"it is not a table with files that both {source!r} and {dest!r} changed"
             )
-        return open_row_merge(table)[0].conflicts()
+        return open_row_merge(table).conflicts()
 
 
 def diff_three_way(

@@ -127,7 +127,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     pending, settled = plain_tables(context, sides, resolution, attempts.tables, attempts.added)
     row_tables = [each.folder.encode() for each in pending]
     schemas = settled.conflicts
-    row_tables += [each.table for each in unions if each.pending is not None]
+    row_tables += [each.table for each in unions if each.pending and each.may_be_taken]
     leave_deferred(outcome, row_tables)
     unions = _with_rows(attempts, sides, outcome, unions, schemas)
     if pending:
@@ -279,8 +279,9 @@ def _conflict_error(
         if outcome.left_count or any(each.may_be_taken for each in refused)
         else "Change one side, for example with `restore` of the table from the other branch"
     )
-    # The reason of a schema says what to do.
-    hints = f". {hint}" if outcome.left_count or refused else ""
+    # The reason of a schema, or of rows, says what to do.
+    is_open = outcome.left_count or any(each.row_counts is None for each in refused)
+    hints = f". {hint}" if is_open else ""
     return errors.MergeConflictError(
         f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}",
         rows,

@@ -14,6 +14,7 @@ from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_together
 from sparklake.rows.objects import ObjectInfo, object_info
+from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
@@ -55,3 +56,23 @@ def records_in(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> 
     for group in map(context.open_ranges.get_many, read_together(list(ranges))):
         for each in group:
             yield from restricted(each.block, prefix_interval(folder)).records()
+
+
+def disputed_bases(
+    context: Context, sides: ThreeWayTrees, base: MetadataFolder
+) -> list[tuple[MetaRangeId, MetadataFolder]]:
+    """Return the trees of merge bases that disagree on a table, with its metadata, or nothing.
+
+    `base` is the table in the merge of the bases.
+    """
+    if len(sides.bases) < 2:
+        return []
+    walk, namespace = Walk(context.graph), context.info.storage_namespace
+    trees = [context.tree(walk.commit(each)).id for each in sides.bases]
+    folders = [
+        MetadataFolder(base.folder, read_records(context, each, base.folder), namespace)
+        for each in trees
+    ]
+    if any(each.ids == base.ids for each in folders):
+        return []
+    return [*zip(trees, folders, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra.changes import Conflict
+from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.records import Record, tombstone
@@ -20,14 +21,18 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
 from sparklake.strategies.row_strategy import Rows
+from sparklake.unions.file_sets import Holders, changed_sets
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import has_log
 from sparklake.verbs.tables.other_formats import check_no_other, is_iceberg
 from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.row_merges import MergedRows
 from sparklake.verbs.tables.spark_writer import save_rows
+from sparklake.verbs.tables.unions import stored_values
+from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
 from sparklake.verbs.tables.written import file_entries, written_files
 
@@ -42,10 +47,9 @@ if TYPE_CHECKING:
 def find_parquet_rows(
     context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
 ) -> ParquetRows | None:
-    """Return the changed rows of a folder if both sides changed the same file of base.
+    """Return the changed rows of a folder that both sides changed.
 
-    Two files added at one path are in conflict, too. A side that replaces a file under a new name
-    changes it.
+    Its files are united if the sides have no changed file of base, and no added path, in common.
 
     Raises:
         InvalidInputError: The rows of the folder cannot be merged.
@@ -56,20 +60,21 @@ def find_parquet_rows(
     # The metadata decides which files of a Delta or Iceberg table are valid.
     if any(has_log(each) or is_iceberg(each.other, folder) for each in versions):
         return None
-    if not _changes(context, sides, folder, (SOURCE, DEST)).every:
+    if not _changes(context, sides.trees, folder, (SOURCE, DEST)).every:
         return None
-    if len(sides.bases) > 1:
-        # The state of a file in several merge bases may be unknown.
-        raise InvalidInputError(
-            f"the rows of {folder!r} cannot be merged, because the sides have several merge bases: "
-            "merge without the rule for this folder"
-        )
     source, dest = (
-        _changes(context, sides, folder, pair) for pair in ((BASE, SOURCE), (BASE, DEST))
+        _changes(context, sides.trees, folder, pair) for pair in ((BASE, SOURCE), (BASE, DEST))
     )
-    if not source.every & dest.every:
+    if not (source.every and dest.every):
         return None
-    table = ParquetRows(context, sides.trees, folder, rows, source, dest)
+    keys = ((folder + each).encode() for each in source.old | dest.old)
+    if any(map(is_disagreement, filter(None, stored_values(context, sides.base, keys).values()))):
+        raise InvalidInputError(
+            f"the rows of {folder!r} cannot be merged, because the merge bases disagree on its "
+            "files: merge without the rule for this folder"
+        )
+    has_union = not source.every & dest.every
+    table = ParquetRows(context, sides.trees, folder, rows, source, dest, has_union)
     for version in versions:
         check_no_other(version.other, folder, version.ref)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
@@ -96,9 +101,9 @@ class ChangedFiles:
 
 
 def _changes(
-    context: Context, sides: ThreeWayTrees, folder: str, places: tuple[int, int]
+    context: Context, trees: Sequence[MetaRangeId], folder: str, places: tuple[int, int]
 ) -> ChangedFiles:
-    names = _pair(context, sides.trees, folder, places).changed_names()
+    names = _pair(context, trees, folder, places).changed_names()
     return ChangedFiles(*map(frozenset, names))
 
 
@@ -120,6 +125,7 @@ class ParquetRows:
     rows: Rows
     source: ChangedFiles
     dest: ChangedFiles
+    has_union: bool
 
     key: Sequence[str] = ()
     """A folder has no properties, so the strategy must have the key."""
@@ -130,24 +136,23 @@ class ParquetRows:
 
     @property
     def files(self) -> int:
-        return sum(len(each.files) for each in self._sets)
+        return sum(len(each.files) for each in self._sets.values())
 
     @property
     def bytes(self) -> int:
-        return sum(each.bytes for each in self._sets)
+        return sum(each.bytes for each in self._sets.values())
 
     @cached_property
-    def _sets(self) -> Sequence[TableSide]:
-        """The files of each set of `RowSides`."""
-        both = self.source.old & self.dest.old
-        sets = [
-            (BASE, self.source.old - both),
-            (BASE, self.dest.old - both),
-            (BASE, both),
-            (SOURCE, self.source.new),
-            (DEST, self.dest.new),
-        ]
-        return [self._side(place, names, None) for place, names in sets]
+    def _sets(self) -> Mapping[Holders, TableSide]:
+        apart = _changes(self.context, self.trees, self.folder, (SOURCE, DEST)).every
+        old = self.source.old | self.dest.old
+        sides = [old, *((old - each.old) | each.new for each in (self.source, self.dest))]
+        names = [dict.fromkeys(each, "") for each in sides]
+        sets = changed_sets(names, self.source.every, self.dest.every, apart)
+        return {
+            holders: self._side(SIDE_NAMES.index(holders[0]), files, None)
+            for holders, files in sets.items()
+        }
 
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns.
@@ -162,12 +167,19 @@ class ParquetRows:
 
         from sparklake.frames.tables.column_names import name_rule
         from sparklake.frames.tables.diff_sides import rows_of, side_schema
-        from sparklake.frames.tables.row_merge import RowSides, merged_schema
+        from sparklake.frames.tables.row_merge import merged_schema
 
         spark = self.context.runners.session()
         shared = self._shared
         old = self._side(BASE, self.source.old | self.dest.old, shared)
-        base, *new = (side_schema(spark, each, PARQUET, {}) for each in (old, *self._sets[3:]))
+        base, *new = (
+            side_schema(spark, each, PARQUET, {})
+            for each in (
+                old,
+                self._side(SOURCE, self.source.new, None),
+                self._side(DEST, self.dest.new, None),
+            )
+        )
         rule = name_rule(spark)
         source, dest = (_over(base, each, rule) for each in new)
         schema = merged_schema(rule, base, source, dest)
@@ -183,11 +195,12 @@ class ParquetRows:
                 f"unchanged files such as {shared!r} keep the old ones: rewrite the table on that "
                 "side"
             )
-        frames = [
-            rows_of(spark, side, StructType([*columns.fields]), PARQUET, {})
-            for side, columns in zip(self._sets, (base, base, base, source, dest), strict=True)
-        ]
-        return RowSides(*frames), schema
+        columns = dict(zip(SIDE_NAMES, (base, source, dest), strict=True))
+        frames = {
+            holders: rows_of(spark, side, StructType([*columns[holders[0]].fields]), PARQUET, {})
+            for holders, side in self._sets.items()
+        }
+        return frames, schema
 
     @cached_property
     def _shared(self) -> str | None:
@@ -213,21 +226,29 @@ class ParquetRows:
         sample = self._pair(DEST).files(0, [shared] if shared else [])
         return TableSide.of(files, sample, self._partitions)
 
+    def dest_rows(self) -> DataFrame:
+        tree, name = self.context.trees.get(self.trees[DEST]), SIDE_NAMES[DEST]
+        table = tree_table(self.context, tree, name, self.folder)
+        return read_table(self.context, table, PARQUET, {}, self._frames[1])
+
     def conflict(self) -> Conflict:
-        """Return the first file that both sides changed."""
-        key = (self.folder + min(self.source.every & self.dest.every)).encode()
+        """Return the first file that both sides changed, or source."""
+        names = self.source.every & self.dest.every or self.source.every
+        key = (self.folder + min(names)).encode()
         trees = (self.context.trees.get(each).ranges for each in self.trees)
         base, source, dest = (self.context.open_ranges.lookup(each, key) for each in trees)
         return Conflict(key, base, source, dest)
 
     def write(self, merged: MergedRows) -> Sequence[Record]:
         """Write dest's changed files again, and return the table's records in the merged tree."""
+        from sparklake.frames.tables.exact_files import union
         from sparklake.frames.tables.row_merge import aligned, applied
 
         (sides, _), schema = self._frames, merged.merge.schema
         place = new_data_key()
-        touched = aligned(sides.dest, schema).unionAll(aligned(sides.only_source, schema))
-        records = self._save(applied(touched, merged.merge, merged.key), place)
+        files = [rows for holders, rows in sides.items() if SIDE_NAMES[DEST] in holders]
+        touched = union([aligned(each, schema) for each in files])
+        records = self._save(applied(touched, merged.merge), place)
         reader = self.context.runners.session().read.schema(schema)
         number = reader.parquet(spark_uri(f"{self.context.info.storage_namespace}/{place}")).count()
         merged.counts.check(touched.count(), number)

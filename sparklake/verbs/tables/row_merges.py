@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import missing_files
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.session import job_description, quoted
 from sparklake.strategies.row_strategy import Rows
 from sparklake.unions.dropped import counted
@@ -89,8 +91,15 @@ class ChangedRows(Protocol[Written_co]):
     def key(self) -> Sequence[str]:
         """The table's own key, possibly empty."""
 
+    @property
+    def has_union(self) -> bool:
+        """Whether the files can be united. The union holds if no key is in both sides' rows."""
+
     def sides(self) -> tuple[RowSides, StructType]:
         """Return the rows of the changed files, and the merged columns."""
+
+    def dest_rows(self) -> DataFrame:
+        """Return all rows of dest, of which Spark reads the files that may have given keys."""
 
     def write(self, merged: MergedRows) -> Written_co:
         """Write the merged rows to new files, and verify their number."""
@@ -101,7 +110,6 @@ class MergedRows:
     """Merged rows without conflicts, persisted."""
 
     merge: RowMerge
-    key: Sequence[str]
     counts: RowMergeCounts
 
 
@@ -109,23 +117,24 @@ class MergedRows:
 class RowsResult(Generic[Written]):
     """The result of a merge of rows: what was written, or the reason of a `refusal`.
 
-    `conflicting_rows` are the conflicts, computed on demand.
+    `keeps_union` reports that the union of files has the merged rows. `conflicting_rows` are the
+    conflicts, computed on demand.
     """
 
     counts: RowMergeCounts | None = None
     written: Written | None = None
     refusal: str | None = None
     conflicting_rows: DataFrame | None = None
+    keeps_union: bool = False
 
 
-def open_row_merge(table: ChangedRows[object]) -> tuple[RowMerge, Sequence[str]]:
-    """Return the merge of a table's rows, computed on demand, and its key."""
+def open_row_merge(table: ChangedRows[object]) -> RowMerge:
+    """Return the merge of a table's rows, computed on demand."""
     # Lazy import: it loads Spark.
     from sparklake.frames.tables import row_merge
 
     sides, schema = table.sides()
-    key = table.rows.key or tuple(table.key)
-    return row_merge.row_merge(sides, table.rows, schema, key), key
+    return row_merge.row_merge(sides, table.rows, schema, table.rows.key or tuple(table.key))
 
 
 def merge_rows(table: ChangedRows[Written], *, write: bool = True) -> RowsResult[Written]:
@@ -136,25 +145,40 @@ def merge_rows(table: ChangedRows[Written], *, write: bool = True) -> RowsResult
         return RowsResult(refusal=str(error))
 
 
-def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Written]:
-    from sparklake.frames.tables.row_merge import CONFLICT, DELETE, INSERT, UPDATE
+@contextmanager
+def _with_unread(table: ChangedRows[Written], merge: RowMerge) -> Iterator[RowMerge]:
+    """Yield the merge with the added keys that unchanged files have, too."""
+    from sparklake.frames.tables.row_merge import added_keys, key_ranges, with_repeated
 
-    merge, key = open_row_merge(table)
+    with kept_rows(added_keys(merge)) as added:
+        ranges = [each.asDict() for each in key_ranges(merge, added).collect()]
+        yield with_repeated(merge, added, ranges, table.dest_rows()) if ranges else merge
+
+
+def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Written]:
+    from sparklake.frames.tables.row_merge import BOTH, CONFLICT, DELETE, INSERT, OUTCOME, UPDATE
+
+    merge = open_row_merge(table)
     title = table.context.title("merge", f"rows of {table.folder.rstrip('/')}")
     with (
         job_description(table.context.runners.session(), title),
         missing_files(),
+        _with_unread(table, merge) as merge,
         kept_rows(merge.rows) as persisted,
     ):
         merge = replace(merge, rows=persisted)
-        numbers = {each["outcome"]: each["count"] for each in merge.counts().collect()}
+        counted_rows = merge.counts().collect()
+        numbers = {each[OUTCOME]: each["count"] for each in counted_rows if each[OUTCOME]}
         invalid = sorted(numbers.keys() - {INSERT, UPDATE, DELETE, CONFLICT})
         if invalid:
-            raise InvalidInputError(
-                f"{', '.join(key)} is no key of the rows: "
+            return RowsResult(
+                RowMergeCounts(files=table.files, bytes=table.bytes),
+                refusal=f"{', '.join(merge.key)} is no key of the rows: "
                 f"{'; '.join(_invalid(merge, each, numbers[each]) for each in invalid)}. Choose "
-                "key columns that identify each row, or repair the rows of that side"
+                "key columns that identify each row, or repair the rows of that side",
             )
+        if table.has_union and not any(each[BOTH] for each in counted_rows):
+            return RowsResult(keeps_union=True)
         counts = RowMergeCounts(
             added=numbers.get(INSERT, 0),
             changed=numbers.get(UPDATE, 0),
@@ -164,13 +188,14 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
             bytes=table.bytes,
         )
         if not counts.conflicts:
-            return RowsResult(
-                counts, table.write(MergedRows(merge, key, counts)) if write else None
-            )
+            return RowsResult(counts, table.write(MergedRows(merge, counts)) if write else None)
+        resolving = replace(table.rows, key=tuple(merge.key), then=Strategy.SOURCE_WINS)
         return RowsResult(
             counts,
             refusal=f"both sides changed {counted(counts.conflicts, 'row')} differently, such as "
-            f"{', '.join(_keys(merge, CONFLICT))}",
+            f"{', '.join(_keys(merge, CONFLICT))}. Change one side, or resolve rows with `then` in "
+            f"the rule, such as {resolving.name}; `--conflict-rows FILE`, in Python "
+            "`conflict_rows` of the error, has all of them",
             conflicting_rows=merge.conflicts(),
         )
 

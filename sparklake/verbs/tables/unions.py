@@ -77,9 +77,9 @@ class TableUnion:
     id, or None for any, and `kept` those that it must not lose, each with its value. `overlaps`
     are the rows that both sides changed, by their positions in each file. A refused union
     `may_be_taken` if a strategy can resolve it, and `may_merge_rows` if a rule `rows(KEY)` can.
-    `drops` are the commits dropped by each strategy. `pending` are the rows to merge instead,
-    `objects` the written files with merged rows by name, and `conflicting_rows` the rows that
-    refuse the union.
+    `drops` are the commits dropped by each strategy. `pending` are the rows to merge instead, or
+    to verify that the union has each key once, `objects` the written files with merged rows by
+    name, and `conflicting_rows` the rows that refuse the union.
     """
 
     folder: bytes
@@ -180,6 +180,8 @@ class TableUnion:
 def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
     """Return a union with the result of its pending merge of rows."""
     table = union.pending
+    if result.keeps_union:
+        return replace(union, pending=None)
     union = replace(
         union,
         pending=None,

@@ -322,3 +322,63 @@ def test_lost_races_and_crashes(
     # The table changed once, so its rows were merged twice; the other commit reused them.
     assert len(runs) == 2
     assert at(repo, "main") == [(1, "name 1", 5), (2, "name 2", 6), (3, "name 3", 7)]
+
+
+@pytest.mark.system
+def test_merge_bases_that_disagree_on_a_table(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    dev, main = started(repo, frame(1, 2))
+    edit(dev, "INSERT INTO {t} VALUES (10, 'dev', 0)")
+    edit(main, "INSERT INTO {t} VALUES (11, 'main', 0)")
+    x, y = repo.create_branch("x", "dev"), repo.create_branch("y", "main")
+    repo.merge("main", "x")
+    repo.merge("dev", "y")
+    rows_before = at(repo, "y")
+    assert at(repo, "x") == rows_before
+    # Commits to different files are repeated, whichever the base.
+    edit(x, "INSERT INTO {t} VALUES (20, 'x', 0)")
+    edit(y, "INSERT INTO {t} VALUES (21, 'y', 0)")
+    repo.create_branch("united", "y")
+    repo.merge("x", "united")
+    both = [*rows_before, (20, "x", 0), (21, "y", 0)]
+    assert at(repo, "united") == both
+    repo.create_branch("with-rule", "y")
+    repo.merge("x", "with-rule", rules=RULES)
+    assert at(repo, "with-rule") == both
+    # The way on that the message names: rows by key.
+    edit(x, "UPDATE {t} SET v = 5 WHERE id IN (1, 10)")
+    edit(y, "UPDATE {t} SET v = 6 WHERE id = 2")
+    with pytest.raises(MergeConflictError, match=r"a rule PATH/=rows\(KEY\)"):
+        repo.merge("x", "y")
+    # The bases disagree on key 10, so nobody knows which side changed it.
+    with pytest.raises(MergeConflictError, match=r"such as rows\(id, then=source-wins\)") as raised:
+        repo.merge("x", "y", rules=RULES)
+    assert [each.key for each in raised.value.conflict_rows.collect()] == ['{"id":10}']
+    repo.merge("x", "y", rules={f"{T}/": "rows(id, then=source-wins)"})
+    expected = {row[0]: row for row in both} | {1: (1, "name 1", 5), 2: (2, "name 2", 6)}
+    expected[10] = (10, "dev", 5)
+    assert at(repo, "y") == sorted(expected.values())
+
+
+def test_keys_are_unique_whatever_the_files(
+    repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
+) -> None:
+    """Two upserts insert one new key, and rewrite different files."""
+    main = repo.branch("main")
+    for each in (1, 2):
+        main.write(frame(each), T, "delta", mode="append")
+    main.commit("two files")
+    dev = repo.create_branch("dev", "main")
+    upsert = (
+        "MERGE INTO {{t}} t USING (SELECT {0} AS id, '{1}' AS name, 0 AS v UNION ALL "
+        "SELECT 9, '{1}', 9{0}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    edit(dev, upsert.format(1, "dev"))
+    edit(main, upsert.format(2, "main"))
+    assert repo.preview_merge("dev", "main", rules=RULES).row_merges[T].conflicts == 1
+    with pytest.raises(MergeConflictError, match=r'1 row differently, such as \{"id":9\}'):
+        repo.merge("dev", "main", rules=RULES)
+    repo.merge("dev", "main", rules={f"{T}/": "rows(id, then=source-wins)"})
+    assert at(repo, "main") == [(1, "dev", 0), (2, "main", 0), (9, "dev", 91)]

@@ -127,7 +127,7 @@ def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -
     write(repo, "main", [(1, 1, "x")], **some)
     # The first unchanged file has the schema.
     with moved_away(repo, "main", sorted(untouched)[1:]):
-        repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+        repo.merge("dev", "main", rules={TABLE: "rows(day, id)"})
     assert content(repo) == [
         *((1, 10, "x"), (3, 3, "y"), (4, 4, "y"), (7, 7, "w"), (8, 8, "v"), (9, 9, "z"))
     ]
@@ -135,14 +135,46 @@ def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -
     assert {each.split("/")[2] for each in paths(repo)} == {f"day={each}" for each in "vwxyz"}
 
 
-def test_without_a_common_file_files_merge_unread(repo: Repository) -> None:
+def test_files_of_both_sides_are_united_if_no_key_is_in_both(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(5, 5, "x")], mode="append")
     write(repo, "main", [(6, 6, "x")], mode="append")
     files = paths(repo) | paths(repo, "dev")
-    commit = repo.merge("dev", "main", rules={TABLE: "rows(no_such_column)"})
+    with pytest.raises(MergeConflictError, match="no column 'nothing'"):
+        repo.merge("dev", "main", rules={TABLE: "rows(nothing)"})
+    assert not repo.preview_merge("dev", "main", rules={TABLE: "rows(id)"}).row_merges
+    commit = repo.merge("dev", "main", rules={TABLE: "rows(id)"})
     assert paths(repo) == files
     assert "sparklake.merge.rows" not in commit.metadata
+
+
+def test_keys_are_unique_whatever_the_files(repo: Repository) -> None:
+    """Appends of both sides, and of one side beside unchanged files."""
+    options = {"partition_by": ["day"]}
+    diverge(repo, BASE, **options)
+    rules = {TABLE: "rows(id)"}
+    write(repo, "dev", [(5, 5, "x"), (6, 6, "z")], mode="append", **options)
+    write(repo, "main", [(5, 5, "x"), (6, 0, "w")], mode="append", **options)
+    assert repo.preview_merge("dev", "main", rules=rules).row_merges[TABLE].conflicts == 1
+    with pytest.raises(
+        MergeConflictError, match=r"1 row .* such as rows\(id, then=source-wins\);"
+    ) as raised:
+        repo.merge("dev", "main", rules=rules)
+    assert [each.key for each in raised.value.conflict_rows.collect()] == ['{"id":6}']
+    # The hint, followed.
+    repo.merge("dev", "main", rules={TABLE: "rows(id, then=source-wins)"})
+    assert content(repo) == [*BASE, (5, 5, "x"), (6, 6, "z")]
+    write(repo, "dev", [(3, 3, "v")], mode="append", **options)
+    write(repo, "main", [(7, 7, "w")], mode="append", **options)
+    for source, dest, side in (("dev", "main", "source"), ("main", "dev", "dest")):
+        why = f"'repeated in {side}', such as " + r'\{"id":3\}'
+        with pytest.raises(MergeConflictError, match=why):
+            repo.merge(source, dest, rules=rules)
+        (preview,) = repo.preview_merge(source, dest, rules=rules).conflicts
+        assert "repeated" in str(preview.reason)
+    # Another day, another key.
+    repo.merge("dev", "main", rules={TABLE: "rows(day, id)"})
+    assert content(repo)[2:4] == [(3, 3, "v"), (3, 3, "y")]
 
 
 def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING
 
@@ -126,3 +127,43 @@ def ids_of(repo: Repository, spark: SparkSession) -> dict[int, int]:
     place = metadata_of(repo, "main", TABLE).address
     table = spark.read.format("iceberg").load(place).select("id", "_row_id")
     return {each[0]: each[1] for each in table.collect()}
+
+
+@pytest.mark.parametrize("files", [1, 5])
+def test_keys_are_unique_whatever_the_files(
+    repo: Repository, spark: SparkSession, files: int
+) -> None:
+    data = spark.range(10).selectExpr("id", "'x' AS k").repartition(files)
+    repo.branch("main").write(data, TABLE, "iceberg", **OPTIONS)
+    repo.branch("main").commit("created the table")
+    base = dict.fromkeys(range(10), "x")
+    for name, source, dest, conflicts in (
+        ("other", "(30, 'dev')", "(31, 'main')", set()),
+        ("equal", "(30, 'same'), (31, 'dev')", "(30, 'same')", set()),
+        ("different", "(30, 'dev')", "(30, 'main')", {30}),
+    ):
+        for branch, values in ((f"dev-{name}", source), (f"main-{name}", dest)):
+            repo.create_branch(branch, "main")
+            update = f"UPDATE {{}} SET k = '{branch}' WHERE id = {len(branch) % 2}"
+            change(repo, spark, branch, f"INSERT INTO {{}} VALUES {values}", update)
+        states = [rows_of(repo, spark, f"{each}-{name}") for each in ("dev", "main")]
+        expected, keys = three_way(base, *states)
+        assert keys == conflicts
+        rules = RULES
+        if keys:
+            with pytest.raises(MergeConflictError, match=r"then=source-wins") as raised:
+                repo.merge(f"dev-{name}", f"main-{name}", rules=rules)
+            assert {
+                json.loads(each.key)["id"] for each in raised.value.conflict_rows.collect()
+            } == keys
+            rules = {f"{TABLE}/": rows("id", then="dest-wins")}
+        merged = repo.merge(f"dev-{name}", f"main-{name}", rules=rules)
+        if name != "other":
+            assert "sparklake.merge.rows" in merged.metadata
+        assert rows_of(repo, spark, f"main-{name}") == expected
+    # Twice on one side, in a file that nobody changed.
+    for branch, key in (("dev-twice", 7), ("main-twice", 40)):
+        repo.create_branch(branch, "main")
+        change(repo, spark, branch, f"INSERT INTO {{}} VALUES ({key}, 'x')")
+    with pytest.raises(MergeConflictError, match=r"'repeated in source', such as \{\"id\":7\}"):
+        repo.merge("dev-twice", "main-twice", rules=RULES)

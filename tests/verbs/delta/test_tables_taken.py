@@ -269,3 +269,37 @@ def test_the_end_is_a_union_or_one_side_or_nothing_moves(
         else:
             # What either side appended and did not delete itself is there.
             assert {30, 31} <= set(desk.ids("main"))
+
+
+def crossed(desk: Desk) -> None:
+    """Let branches `x` and `y` merge both sides, so that their merge bases disagree."""
+    desk.change("dev", append(3))
+    desk.change("main", append(4), append(5))
+    for name, first, second in (("x", "dev", "main"), ("y", "main", "dev")):
+        desk.repo.create_branch(name, first)
+        desk.repo.merge(second, name)
+
+
+def test_commits_are_merged_over_merge_bases_that_disagree(desk: Desk) -> None:
+    crossed(desk)
+    before = desk.ids("y")
+    assert desk.ids("x") == before
+    desk.change("x", append(6), delete("id = 3"))
+    desk.change("y", append(7))
+    desk.repo.merge("x", "y")
+    assert desk.ids("y") == sorted({*before, 6, 7} - {3})
+    desk.change("x", append(8))
+    desk.repo.merge("y", "x")
+    assert desk.ids("x") == sorted({*before, 6, 7, 8} - {3})
+
+
+@pytest.mark.parametrize("strategy", WINNERS)
+def test_one_side_is_taken_over_merge_bases_that_disagree(desk: Desk, strategy: str) -> None:
+    crossed(desk)
+    desk.change("x", delete("id = 1"), append(6))
+    desk.change("y", delete("id = 1"), append(7))
+    with refused(desk.repo, r"removed or rewrote .*source-wins drops .*a rule PATH/=rows\(KEY\)"):
+        desk.repo.merge("x", "y")
+    taken = desk.ids("x" if strategy == "source-wins" else "y")
+    desk.repo.merge("x", "y", strategy)
+    assert desk.ids("y") == taken
