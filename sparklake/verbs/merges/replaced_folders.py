@@ -142,9 +142,12 @@ def _tables_with_removals(
     context: Context, sides: ThreeWayTrees, segments: Sequence[Segment], tables: Collection[bytes]
 ) -> set[bytes]:
     """Return the tables from which both sides removed a file, and perhaps more."""
-    # Dest keeps its changes outside of the selected paths, and tasks do not report them.
-    selected = () if sides.path_filter.is_everything else sides.path_filter.intervals
-    observed = _prefixes({*tables, *(table_root(each.start) for each in selected)})
+    selected = sides.path_filter
+    if not selected.is_everything:
+        # Dest keeps its changes outside of the selected paths, and tasks do not report them.
+        starts = (each.start for each in selected.intervals)
+        tables = {table_root(each) for each in starts if each.endswith(b"/") or is_data_file(each)}
+    observed = _prefixes(tables)
     outcomes = [settle(each) for each in segments]
     both = [
         each
@@ -156,7 +159,7 @@ def _tables_with_removals(
         for each, outcome in zip(segments, outcomes, strict=True)
         if outcome in _ONE_SIDED
     ]
-    unread = MovedRanges((), hulls)
+    unread = MovedRanges((), hulls if selected.is_everything else ())
     near = [
         common(part, each.interval)
         for each in both
