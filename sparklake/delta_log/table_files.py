@@ -67,9 +67,11 @@ def plain_files(
     """
     for rows in data_files(batches, folder, spark_uris):
         relative = rows.column("relative")
-        observe(relative)
+        has_bytes = pc.greater(rows.column("size"), 0)
+        # Empty files in the folder itself are harmless beside partitions.
+        observe(relative.filter(pc.or_(has_bytes, pc.match_substring(relative, "/"))))
         has_rows = pc.invert(pc.match_substring_regex(relative, _STRAY))
-        yield rows.filter(pc.and_(has_rows, pc.greater(rows.column("size"), 0)))
+        yield rows.filter(pc.and_(has_rows, has_bytes))
 
 
 def is_hidden(relative: bytes) -> bool:
