@@ -135,7 +135,6 @@ def test_files_fit_changed_columns_with_the_same_ids(changed: Fields) -> None:
     [
         (table({**A, "type": "string"}, B), r"'a' \(its type\)"),
         (table({**A, "nullable": False}, B), r"'a' \(it became NOT NULL\)"),
-        (table(column("a", 7, file_name="col-1"), B), r"'a' \(its id is 1 on one side and 7 on"),
         (table(A, B, mode="id"), "changed the column mapping from name to id"),
         (table(column("a"), column("b")), "changed the column mapping from name to none"),
         (table(A, B, enableIcebergCompatV2="true"), "delta.enableIcebergCompatV2"),
@@ -182,18 +181,33 @@ def test_new_columns_of_both_sides_get_different_ids() -> None:
     [
         (
             [[settings(table(A, B, C))], NEW],
-            [[settings(table(A, B, column("d", 3, file_name="d")))]],
-            "columns with the id 3, and the files of source use it for 'c'",
+            [[settings(table(A, B, column("C", 3, "long", file_name="other")))]],
+            "both sides added one column differently.*: 'c'",
         ),
         (
-            [[settings(table(A, B, C))]],
-            [[settings(table(A, B, column("C", 3, file_name="other")))]],
-            "both sides added the column 'c' differently",
+            [[settings(table(A, B, C))], NEW],
+            [[settings(table(A, B, column("c", 3, file_name="other"))), add("mine")]],
+            "same column under two ids, .* Rename it on one side, merge, copy .*: 'c'",
         ),
         (
             [[settings(RENAMED)]],
+            [[settings(table({**A, "name": "y"}, B))]],
+            "Make the same change on both sides, .*: the column 'y'",
+        ),
+        (
+            [[settings(RENAMED)]],
+            [[settings(table(A, {**B, "name": "Z"}))]],
+            "different columns the same name.*: 'z'",
+        ),
+        (
             [[settings(table(A, B, isolationLevel="Serializable"))]],
-            "source changed the column 'z'; dest changed the property delta.isolationLevel",
+            [[settings(table(A, B, isolationLevel="WriteSerializable"))]],
+            "Make the same change on both sides, .*: the property delta.isolationLevel",
+        ),
+        (
+            [[settings(RENAMED)]],
+            [[settings(table(A, B, constraints_x="a > 0"))]],
+            "an expression that the other side added. Drop .*: 'a' in a > 0",
         ),
         (
             [[settings(table(B))]],
@@ -206,6 +220,73 @@ def test_changes_of_both_sides_that_do_not_combine(
     source: Sequence[Actions], dest: Sequence[Actions], words: str
 ) -> None:
     refused(MAPPED, source, dest, words)
+
+
+BY_ID = table(A, B, mode="id")
+"""The same table, whose readers match columns by id."""
+
+
+def test_new_columns_with_one_id_get_different_ids_if_readers_match_them_by_name() -> None:
+    theirs, ours = ([[settings(table(A, B, each)), *NEW]] for each in (C, column("d", 3)))
+    ours[0] = [settings(table(A, B, column("d", 3, file_name="d"))), add("mine", **ids(10, 1))]
+    (made,) = union(MAPPED, theirs, ours)
+    fields = fields_in(made)
+    assert [each["name"] for each in fields] == ["a", "b", "d", "c"]
+    assert [each["metadata"]["delta.columnMapping.id"] for each in fields] == [1, 2, 3, 4]
+    by_id = [
+        [[settings(table(A, B, each, mode="id")), *NEW]]
+        for each in (C, column("d", 3, file_name="d"))
+    ]
+    refused(BY_ID, *by_id, "added columns with one id, .* rows.KEY")
+
+
+def fields_in(made: Actions) -> list[Any]:
+    (metadata,) = fields_of(made, "metaData")
+    return list(json.loads(metadata["schemaString"])["fields"])
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("files", ["none", "source", "dest"])
+def test_the_same_new_column_of_both_sides_is_one_column(mode: str, files: str) -> None:
+    theirs, ours = column("c", 3, file_name="theirs"), column("c", 3, file_name="ours")
+    source, dest = (
+        [settings(table(A, B, each, mode=mode)), *(NEW if files == name else [])]
+        for name, each in (("source", theirs), ("dest", ours))
+    )
+    result = union(table(A, B, mode=mode), [source], [dest])
+    if files == "source":
+        *_, new = fields_in(result[0])
+        assert new["metadata"]["delta.columnMapping.physicalName"] == "theirs"
+        assert new["metadata"]["delta.columnMapping.id"] == (3 if mode == "id" else 4)
+    else:
+        assert result == [()]
+
+
+def test_changes_of_different_columns_properties_and_fields_are_combined() -> None:
+    x, y, z = column("x", 4), column("y", 5), column("z", 5)
+
+    def struct(*fields: Fields, **more: Any) -> dict[str, Any]:
+        nested = column("s", 3, {"type": "struct", "fields": fields})
+        return table({**A, **more.pop("first", {})}, B, nested, **more)
+
+    theirs = struct(x, y, isolationLevel="Serializable", columnMapping_maxColumnId="5")
+    z["metadata"]["delta.columnMapping.physicalName"] = "other"
+    ours = struct(x, z, first={"name": "key"}, x="1", columnMapping_maxColumnId="5")
+    (made,) = union(
+        struct(x, columnMapping_maxColumnId="4"), [[settings(theirs)]], [[settings(ours)], NEW]
+    )
+    first, _, nested = fields_in(made)
+    assert first["name"] == "key"
+    assert [each["name"] for each in nested["type"]["fields"]] == ["x", "z", "y"]
+    numbers = [each["metadata"]["delta.columnMapping.id"] for each in nested["type"]["fields"]]
+    assert numbers == [4, 5, 6]
+    (metadata,) = fields_of(made, "metaData")
+    configuration = metadata["configuration"]
+    assert configuration["delta.isolationLevel"] == "Serializable"
+    assert (configuration["delta.x"], configuration["delta.columnMapping.maxColumnId"]) == (
+        "1",
+        "6",
+    )
 
 
 def test_a_new_column_beside_another_change_is_added_to_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.delta_log.actions import encode_actions
+from sparklake.delta_log.actions import encode_actions, fields_of
 from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
@@ -50,19 +50,23 @@ def is_conflict(base: Table, source: Table, dest: Table) -> bool:
     return (
         bool(removed[0] & removed[1])
         or bool(again & (removed[1] | dest.restated))
-        or (all(changed) and source.metadata != dest.metadata and not only_adds(base, source))
+        or (all(changed) and property_clashes(base, source, dest))
         or bool(source.applications.keys() & dest.applications.keys())
     )
 
 
-def only_adds(base: Table, source: Table) -> bool:
-    """Tells whether source did nothing to the table but add a column."""
-    settings = [each["configuration"] for each in (base.metadata, source.metadata)]
-    return settings[0] == settings[1] and not any(
-        fields["configuration"] != settings[0]
-        for commit in source.commits
-        for fields in commit.fields("metaData")
-    )
+def property_clashes(base: Table, source: Table, dest: Table) -> bool:
+    """Tells whether source sets the property from a value that dest does not have."""
+    previous, final, ours = (each.metadata["configuration"] for each in (base, source, dest))
+    for commit in source.commits[len(base.commits) :]:
+        for fields in commit.fields("metaData"):
+            step = fields["configuration"]
+            if step != previous and ours not in (step, final):
+                if ours != previous:
+                    return True
+                ours = step
+            previous = step
+    return False
 
 
 def expected(base: Table, source: Table, dest: Table) -> dict[str, str]:
@@ -78,8 +82,8 @@ def check_union(base: Table, source: Table, dest: Table) -> None:
         return
     merged = union(base, source, dest)
     assert merged.live == expected(base, source, dest)
-    changed = source if source.metadata != base.metadata else dest
-    settings = changed.metadata["configuration"] or dest.metadata["configuration"]
+    before, theirs, ours = (each.metadata["configuration"] for each in (base, source, dest))
+    settings = ours if theirs == before else theirs
     wider = max((each.metadata["schemaString"] for each in (source, dest)), key=len)
     assert merged.metadata["configuration"] == settings
     assert json.loads(merged.metadata["schemaString"]) == json.loads(wider)
@@ -244,6 +248,34 @@ def test_each_commit_keeps_its_changes_and_says_where_it_comes_from() -> None:
 
 
 NEW = [dict(add("new", "0"))]
+
+
+def created(table: dict[str, Any], *more: Sequence[dict[str, Any]], file: str = "new") -> LogSide:
+    """Return a table that a side created by an overwrite, with a file of its own."""
+    info = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+    first = [
+        {"commitInfo": info},
+        {"protocol": PROTOCOL},
+        {"metaData": table},
+        dict(add(file, "0")),
+    ]
+    commits = (DeltaCommit(number, by_writer(each)) for number, each in enumerate((first, *more)))
+    return LogSide(tuple(commits), table, PROTOCOL)
+
+
+def test_a_table_that_both_sides_created_has_the_rows_of_both() -> None:
+    theirs = created(metadata(a="1", b="2") | {"id": "theirs", "createdTime": 2}, [add("a", "1")])
+    ours = created(metadata(a="1", c="3") | {"id": "ours", "createdTime": 3}, file="ours")
+    first, second = united_sides(LogSide(), theirs, ours)
+    (settled,) = fields_of(first, "metaData")
+    assert (settled["id"], settled["createdTime"]) == ("ours", 3)
+    assert settled["configuration"] == {"a": "1", "b": "2", "c": "3"}
+    assert [each["path"] for each in fields_of([*first, *second], "add")] == ["new", "a"]
+    assert not {"protocol"} & {kind for each in first for kind in each}
+    # It is an append: a later merge must not take it for an overwrite.
+    assert "mode" not in first[0]["commitInfo"]["operationParameters"]
+
+
 OTHER = metadata() | {"id": "another"}
 
 
@@ -256,9 +288,7 @@ OTHER = metadata() | {"id": "another"}
         (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
         (metadata() | {"partitionColumns": []}, "partitionColumns"),
         (OTHER, "replaced the table"),
-        (metadata(**{"delta.constraints.small": "id < 3"}), "delta.constraints.small"),
-        (metadata(**{"delta.appendOnly": "true"}), "delta.appendOnly"),
-        (metadata(**{"delta.enableChangeDataFeed": "true"}), "delta.enableChangeDataFeed"),
+        (metadata(**{"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
     ],
 )
 def test_files_must_fit_what_the_other_side_made_of_the_table(
@@ -274,6 +304,20 @@ def test_files_must_fit_what_the_other_side_made_of_the_table(
     # Where nothing else was written, there is nothing that would not fit.
     (made,) = united_sides(side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}]))
     assert made[1:] == tuple(altered)
+
+
+def test_a_constraint_of_one_side_is_added_on_both_beside_new_rows() -> None:
+    changed = metadata(**{"delta.constraints.small": "id < 3"})
+    ruled = side([{"metaData": changed}], metadata=changed)
+    words = r"Add it on both sides, and merge again: delta.constraints.small \(id < 3\)"
+    for source, dest in ((ruled, side(NEW)), (side(NEW), ruled)):
+        with pytest.raises(UnmergeableTableError, match=words):
+            united_sides(side(), source, dest)
+    # Rows that only leave, and rows of a side with the same rule, satisfy it.
+    alike = side(NEW, [{"metaData": changed}], metadata=changed)
+    gone = side([dict(remove("old"))])
+    for source, dest in ((ruled, alike), (alike, ruled), (ruled, gone), (gone, ruled)):
+        united_sides(side(), source, dest)
 
 
 def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
@@ -327,7 +371,13 @@ def test_files_never_need_more_than_the_protocol_of_dest() -> None:
 @pytest.mark.parametrize(
     ("base", "source", "dest", "words"),
     [
-        (LogSide(), side(NEW), side([dict(add("x", "1"))], metadata=OTHER), "created on both"),
+        (LogSide(), created(metadata()), created(metadata(column("x"))), "different columns"),
+        (
+            LogSide(),
+            created(metadata()),
+            created(metadata() | {"partitionColumns": []}),
+            "different partition columns",
+        ),
         (side(), LogSide(), side(NEW), "deleted the table's log"),
         (side(), side(NEW), LogSide(), "deleted the table's log"),
         (side(NEW), side([dict(add("b", "0"))]), side(), "rewrote the table's history"),

@@ -8,9 +8,15 @@ from typing import Any
 
 from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.features import unmergeable_features
-from sparklake.delta_log.union.log_sides import LogSide
+from sparklake.delta_log.union.log_sides import LogSide, RowClaim
 from sparklake.delta_log.union.regions import added_rows, region_of
-from sparklake.delta_log.union.schemas import ROW_TRACKING, columns_of, is_enabled, schema_fields
+from sparklake.delta_log.union.schemas import (
+    ROW_TRACKING,
+    added_constraints,
+    columns_of,
+    is_enabled,
+    schema_fields,
+)
 from sparklake.unions.conflicts import UnmergeableTableError
 
 _NAMED = {
@@ -70,6 +76,17 @@ def check_replaced(
         )
 
 
+def row_claim(
+    side: LogSide, merged: Mapping[str, Any], protocol: Mapping[str, Any], changer: str
+) -> RowClaim | None:
+    """Return the other side's constraints to check on new rows, if any."""
+    constraints = added_constraints(side.metadata or {}, merged)
+    paths = {key.path for each in side.own for key in each.adds}
+    if not (constraints and paths):
+        return None
+    return RowClaim(side, constraints, merged, protocol, changer, paths)
+
+
 def _latest(
     commits: Iterable[DeltaCommit], kind: str, places: Mapping[str, float]
 ) -> dict[str, float]:
@@ -97,10 +114,14 @@ def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
     for name in ("minReaderVersion", "minWriterVersion"):
         if one.get(name, 1) < other.get(name, 1):
-            raise UnmergeableTableError(f"{holder}'s table has a lower {name} than {asker}'s")
+            raise UnmergeableTableError(
+                f"{holder}'s table has a lower {name} than {asker}'s. Enable the features of "
+                f"{asker}'s table there, and merge again"
+            )
     for name in ("readerFeatures", "writerFeatures"):
         lacking = {*(other.get(name) or ())} - {*(one.get(name) or ())}
         if lacking:
             raise UnmergeableTableError(
-                f"{holder}'s table lacks the feature {min(lacking)!r} of {asker}'s table"
+                f"{holder}'s table lacks the feature {min(lacking)!r} of {asker}'s table. Enable "
+                "it there, and merge again"
             )

@@ -58,11 +58,31 @@ class UnionSignature:
 
 
 @dataclass(frozen=True, slots=True)
+class RowClaim:
+    """Constraints of one side, by property, and the live files of the other to check.
+
+    `metadata` and `protocol` are those of the merged table, and `side` has the files. `changer` is
+    the other side.
+    """
+
+    side: LogSide
+    constraints: Mapping[str, str]
+    metadata: Mapping[str, Any]
+    protocol: Mapping[str, Any]
+    changer: str
+    paths: Set[str]
+
+
+@dataclass(frozen=True, slots=True)
 class UnitedLog:
-    """The commits to add to dest's log, and the new files of the table by name."""
+    """The commits to add to dest's log, and the new files of the table by name.
+
+    It is valid if rows satisfy the claims.
+    """
 
     commits: list[tuple[Action, ...]]
     files: Mapping[str, bytes] = field(default_factory=dict)
+    row_claims: tuple[RowClaim, ...] = ()
 
 
 _CARRIED = ("path", "partitionValues", "size", "deletionVector")

@@ -11,8 +11,7 @@ from sparklake.delta_log.union.regions import (
     partitions_of,
     region_of,
 )
-from sparklake.delta_log.union.schemas import Metadata, columns_of, mapping_mode
-from sparklake.delta_log.union.settings import with_fields
+from sparklake.delta_log.union.schemas import Metadata, columns_of, mapping_mode, with_fields
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.orders import SideCommit, find_circle
 

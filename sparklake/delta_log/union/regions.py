@@ -60,6 +60,9 @@ def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region
     the whole table, which is safe.
     """
     operation, parameters = _operation(commit)
+    if commit.version == 0:
+        # A table's first commit replaces nothing.
+        return None
     if (
         any(each in operation for each in _WHOLE)
         or _parameter(parameters, "outputMode") == "complete"
@@ -91,6 +94,10 @@ def added_rows(commit: DeltaCommit) -> list[Fields]:
     return [each for each in commit.fields("add") if each.get("dataChange", True)]
 
 
+def removes_rows(commit: DeltaCommit) -> bool:
+    return any(each.get("dataChange", True) for each in commit.fields("remove"))
+
+
 def partition_key(add: Fields) -> str:
     return json.dumps(add.get("partitionValues") or {}, sort_keys=True)
 
@@ -108,7 +115,8 @@ def may_be_of_partitions(commit: DeltaCommit) -> bool:
 def repeated_parameters(commit: DeltaCommit) -> dict[str, str]:
     """Return the original's operation and region as parameters of a repeated commit."""
     operation, parameters = _operation(commit)
-    carried = {name: str(parameters[name]) for name in _CARRIED if name in parameters}
+    of_region = _CARRIED if commit.version else ()
+    carried = {name: str(parameters[name]) for name in of_region if name in parameters}
     return {"operation": operation or "UNKNOWN", "version": str(commit.version), **carried}
 
 

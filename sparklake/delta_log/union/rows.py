@@ -85,7 +85,16 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
     theirs = apart.theirs
     for holder, side in (("source", source), ("dest", dest)):
         _check_columns(base.metadata or {}, side.metadata or {}, holder)
-    steps, dropped = settled(base, replace(source, own=theirs), replace(dest, own=apart.ours))
+    # Dest gets no file of source, but rows that Delta checks as it writes them.
+    unread = replace(
+        source, own=_without_files(theirs), commits=tuple(_without_files(source.commits))
+    )
+    steps, dropped, row_claims = settled(base, unread, replace(dest, own=apart.ours))
+    for each in row_claims:
+        raise UnmergeableTableError(
+            "source added a constraint, and dest added rows. Add it on dest, too, and merge again",
+            [f"{name} ({text})" for name, text in each.constraints.items()],
+        )
     before, protocol = dest.metadata or {}, dest.protocol or {}
     metadata = [before, *steps.values()][-1]
     for name, column in columns_of(metadata).items():
@@ -125,6 +134,18 @@ def can_merge_rows(sides: Sequence[LogSide]) -> bool:
     except UnmergeableTableError:
         return False
     return True
+
+
+def _without_files(commits: Iterable[DeltaCommit]) -> list[DeltaCommit]:
+    return [
+        DeltaCommit(
+            each.version, tuple(action for action in each.actions if not _OF_FILES & action.keys())
+        )
+        for each in commits
+    ]
+
+
+_OF_FILES = {*OF_FILES}
 
 
 def _check_columns(before: Metadata, after: Metadata, changer: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparklake.errors import CorruptFileError
@@ -30,21 +31,21 @@ ENABLED_TIME = "delta.inCommitTimestampEnablementTimestamp"
 DERIVED = {MAX_COLUMN_ID, ENABLED_AT, ENABLED_TIME}
 """Properties whose values depend on the log. No side's value is right for both."""
 
-_PHYSICAL = "delta.columnMapping.physicalName"
+PHYSICAL = "delta.columnMapping.physicalName"
 _TYPE_CHANGES = "delta.typeChanges"
 
-_STRICT = (
-    "delta.constraints.",
-    "delta.appendOnly",
-    "delta.enableChangeDataFeed",
-    "delta.enableIcebergCompat",
-)
-"""Prefixes of restrictive properties, which the other side's files may violate."""
+CONSTRAINT = "delta.constraints."
 
-_RULES = {"delta.generationExpression", "delta.invariants", IDENTITY + "step"}
+_OF_CHANGES = ("delta.appendOnly", "delta.enableChangeDataFeed")
+_STRICT = (*_OF_CHANGES, "delta.enableIcebergCompat")
+"""Prefixes of restrictive properties, which the other side's files, or changes, may violate."""
+
+_EXPRESSIONS = ("delta.generationExpression", "delta.invariants")
+
+_RULES = {*_EXPRESSIONS, IDENTITY + "step"}
 """Metadata of columns with restricted values, which may forbid null."""
 
-_OF_WRITES = {"comment", "CURRENT_DEFAULT", COLUMN_ID, _PHYSICAL, _TYPE_CHANGES, IDENTITY_MARK}
+_OF_WRITES = {"comment", "CURRENT_DEFAULT", COLUMN_ID, PHYSICAL, _TYPE_CHANGES, IDENTITY_MARK}
 """Metadata of columns with no effect on written files, or checked on its own."""
 
 
@@ -70,6 +71,12 @@ def decoded_schema(metadata: Metadata) -> dict[str, Any]:
         ) from error
 
 
+def with_fields(metadata: Metadata, fields: Sequence[Column]) -> Metadata:
+    schema = {**decoded_schema(metadata), "fields": fields}
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return {**metadata, "schemaString": text}
+
+
 def schema_fields(metadata: Metadata) -> list[Column]:
     fields = decoded_schema(metadata).get("fields", [])
     if not (isinstance(fields, list) and all(map(_is_field, fields))):
@@ -91,15 +98,68 @@ def notes_of(column: Column) -> Mapping[str, Any]:
     return column.get("metadata") or {}
 
 
+def reads_by_id(metadata: Metadata) -> bool:
+    """Return whether readers match the columns of files by id: in this mode, or as Iceberg."""
+    compat = (
+        each for each in settings_of(metadata) if each.startswith("delta.enableIcebergCompat")
+    )
+    return mapping_mode(metadata) == "id" or any(is_enabled(metadata, each) for each in compat)
+
+
+def constraints_of(metadata: Metadata) -> dict[str, str]:
+    """Return the CHECK constraints, by property."""
+    settings = settings_of(metadata).items()
+    return {name: str(each) for name, each in settings if name.startswith(CONSTRAINT)}
+
+
+def expressions_of(metadata: Metadata) -> set[str]:
+    """Return the expressions in constraints and columns."""
+    notes = (notes_of(each).get(name) for each in schema_fields(metadata) for name in _EXPRESSIONS)
+    return {*constraints_of(metadata).values(), *(str(each) for each in notes if each)}
+
+
 def columns_of(metadata: Metadata) -> dict[str, Column]:
     """Return the columns by their names in files, which renames keep."""
-    return _by_file_name(schema_fields(metadata), mapping_mode(metadata) != "none")
+    return by_file_name(schema_fields(metadata), mapping_mode(metadata) != "none")
 
 
-def _by_file_name(fields: list[Column], is_mapped: bool) -> dict[str, Column]:
+def by_file_name(fields: list[Column], is_mapped: bool) -> dict[str, Column]:
     return {
-        str((is_mapped and notes_of(each).get(_PHYSICAL)) or each["name"]): each for each in fields
+        str((is_mapped and notes_of(each).get(PHYSICAL)) or each["name"]): each for each in fields
     }
+
+
+def named_like(metadata: Metadata, other: Metadata) -> Metadata:
+    """Return metadata with the other's column names, matched by file names."""
+    modes = [mapping_mode(each) != "none" for each in (metadata, other)]
+    columns, others = columns_of(metadata), columns_of(other)
+    names = {
+        each["name"]: others[name]["name"] if name in others else each["name"]
+        for name, each in columns.items()
+    }
+    fields = _named_like(schema_fields(metadata), schema_fields(other), modes)
+    partitions = [names.get(each, each) for each in metadata.get("partitionColumns") or ()]
+    return {**with_fields(metadata, fields), "partitionColumns": partitions}
+
+
+def _named_like(one: Any, other: Any, modes: Sequence[bool]) -> Any:
+    """Return fields, or a type, with the names in another one."""
+    if isinstance(one, list) and isinstance(other, list):
+        others = by_file_name(other, modes[1])
+        return [
+            {
+                **each,
+                "name": others[name]["name"],
+                "type": _named_like(each["type"], others[name]["type"], modes),
+            }
+            if name in others
+            else each
+            for name, each in by_file_name(one, modes[0]).items()
+        ]
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return one
+    nested = (each for each in ("fields", "elementType", "keyType", "valueType") if each in one)
+    return {**one, **{each: _named_like(one[each], other.get(each), modes) for each in nested}}
 
 
 def same_metadata(one: Metadata | None, other: Metadata | None) -> bool:
@@ -125,48 +185,74 @@ def without_mark(column: Column) -> Column:
 # --- files of the other side ----------------------------------------------------------------------
 
 
-def check_fits(before: Metadata, after: Metadata, changer: str) -> None:
-    """Reject metadata changes with which files of the other side may not be valid."""
-    for problem in _misfits(before, after):
+def check_fits(
+    before: Metadata, files: Metadata, after: Metadata, changer: str, *, appends: bool = False
+) -> None:
+    """Reject merged metadata with which a side's files may not be valid.
+
+    The files are valid with the side's own metadata, `files`. With `appends`, the side removed no
+    rows.
+    """
+    for problem in _misfits(before, files, after, appends=appends):
         raise UnmergeableTableError(f"{changer} {problem}")
 
 
-def _misfits(before: Metadata, after: Metadata) -> Iterator[str]:
-    if before.get("id") != after.get("id"):
-        yield "replaced the table with a new one (with a different id)"
-    modes = mapping_mode(before), mapping_mode(after)
+def _misfits(before: Metadata, files: Metadata, after: Metadata, *, appends: bool) -> Iterator[str]:
+    if after.get("id") not in (before.get("id"), files.get("id")):
+        yield f"replaced the table with a new one (with a different id){_OR_TAKE}"
+    modes = mapping_mode(files), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
-        yield f"changed the column mapping from {modes[0]} to {modes[1]}{_WROTE} data"
-    if before.get("format") != after.get("format"):
-        yield f"changed the table's format{_WROTE} data"
-    if _partitioning(before) != _partitioning(after):
-        yield f"changed the table's partitionColumns{_WROTE} data"
-    values, others = settings_of(before), settings_of(after)
+        yield f"changed the column mapping from {modes[0]} to {modes[1]}{_WROTE} data{_OR_TAKE}"
+    if files.get("format") != after.get("format"):
+        yield f"changed the table's format{_WROTE} data{_OR_TAKE}"
+    if _partitioning(files) != _partitioning(after):
+        yield f"changed the table's partitionColumns{_WROTE} data{_OR_TAKE}"
+    values, others = settings_of(files), settings_of(after)
     for name in sorted({*values, *others}):
-        if name.startswith(_STRICT) and values.get(name) != others.get(name):
-            yield f"changed the property {name}{_WROTE} data"
-    yield from _misfit_columns(columns_of(before), columns_of(after), modes[0] != "none")
+        is_strict = name.startswith(_STRICT) and is_enabled(after, name)
+        if is_strict and not is_enabled(files, name) and not (appends and name in _OF_CHANGES):
+            yield (
+                f"changed the property {name}{_WROTE} data. Set it to {others[name]!r} on both "
+                "sides, and merge again"
+            )
+    known = columns_of(before)
+    yield from _misfit_columns(known, columns_of(files), columns_of(after), after, modes[0])
 
 
 def _misfit_columns(
-    old: Mapping[str, Column], new: Mapping[str, Column], is_mapped: bool
+    known: Mapping[str, Column],
+    old: Mapping[str, Column],
+    new: Mapping[str, Column],
+    after: Metadata,
+    mode: str,
 ) -> Iterator[str]:
+    by_id, is_mapped = reads_by_id(after), mode != "none"
     for name, column in old.items():
-        if name in new:
-            change = _column_change(column, new[name], is_mapped)
+        if name in new and (name in known or column["type"] != new[name]["type"]):
+            change = _column_change(column, new[name], is_mapped, by_id=by_id)
             if change:
-                yield f"changed the column {column['name']!r} ({change}){_WROTE} data"
-        elif not is_mapped:
-            yield f"dropped the column {column['name']!r}{_WROTE} data"
+                yield (
+                    f"changed the column {column['name']!r} ({change}){_WROTE} data. Make the same "
+                    "change on both sides, or take one side with source-wins or dest-wins"
+                )
+        elif name not in new and not is_mapped:
+            yield f"dropped the column {column['name']!r}{_WROTE} data{_OR_TAKE}"
     for column in (each for name, each in new.items() if name not in old):
         added = f"added the column {column['name']!r}, which is"
         if not column.get("nullable", True):
-            yield f"{added} NOT NULL{_WROTE} rows without it"
+            yield f"{added} NOT NULL{_WROTE} rows without it{_OR_TAKE}"
         if not _RULES.isdisjoint(notes_of(column)):
-            yield f"{added} generated or constrained{_WROTE} rows without it"
+            yield f"{added} generated or constrained{_WROTE} rows without it{_OR_TAKE}"
+
+
+def added_constraints(files: Metadata, after: Metadata) -> dict[str, str]:
+    """Return the constraints, by property, that a side's files need not satisfy yet."""
+    own = constraints_of(files)
+    return {name: each for name, each in constraints_of(after).items() if own.get(name) != each}
 
 
 _WROTE = ", and the other side wrote"
+_OR_TAKE = ". Take one side with source-wins or dest-wins, and repeat the changes of the other"
 
 
 def _partitioning(metadata: Metadata) -> list[str]:
@@ -174,10 +260,10 @@ def _partitioning(metadata: Metadata) -> list[str]:
     return [file_names.get(each, each) for each in metadata.get("partitionColumns") or ()]
 
 
-def _column_change(old: Column, new: Column, is_mapped: bool) -> str | None:
+def _column_change(old: Column, new: Column, is_mapped: bool, *, by_id: bool = False) -> str | None:
     """Return why files with the old column do not fit the new one, or None if they do."""
     notes, others = notes_of(old), notes_of(new)
-    if is_mapped and notes.get(COLUMN_ID) != others.get(COLUMN_ID):
+    if by_id and notes.get(COLUMN_ID) != others.get(COLUMN_ID):
         return (
             f"its id is {notes.get(COLUMN_ID)} on one side and {others.get(COLUMN_ID)} on the other"
         )
@@ -208,8 +294,8 @@ def _type_fits(
     if not (isinstance(old, dict) and isinstance(new, dict) and old.get("type") == new.get("type")):
         return False
     if old["type"] == "struct":
-        fields = _by_file_name(old["fields"], is_mapped)
-        others = _by_file_name(new["fields"], is_mapped)
+        fields = by_file_name(old["fields"], is_mapped)
+        others = by_file_name(new["fields"], is_mapped)
         return all(
             _column_change(each, others[name], is_mapped) is None if name in others else is_mapped
             for name, each in fields.items()

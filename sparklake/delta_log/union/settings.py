@@ -1,17 +1,12 @@
-"""Changes of a table's metadata on both sides, and values that only grow."""
+"""Values of a table's metadata that only grow: column ids, and the marks of identity columns."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.schemas import (
-    COLUMN_ID,
-    DERIVED,
     ENABLED_AT,
     ENABLED_TIME,
     IDENTITY,
@@ -21,22 +16,13 @@ from sparklake.delta_log.union.schemas import (
     Column,
     Metadata,
     columns_of,
-    decoded_schema,
     is_enabled,
-    mapping_mode,
     notes_of,
-    same_metadata,
     schema_fields,
     settings_of,
-    without_mark,
+    with_fields,
 )
 from sparklake.unions.conflicts import UnmergeableTableError
-
-
-def with_fields(metadata: Metadata, fields: Sequence[Column]) -> Metadata:
-    schema = {**decoded_schema(metadata), "fields": fields}
-    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    return {**metadata, "schemaString": text}
 
 
 def carried(metadata: Metadata, before: Metadata, version: int, time: int) -> Metadata:
@@ -46,7 +32,7 @@ def carried(metadata: Metadata, before: Metadata, version: int, time: int) -> Me
         name: each for name, each in settings.items() if name not in {ENABLED_AT, ENABLED_TIME}
     }
     if MAX_COLUMN_ID in old:
-        derived[MAX_COLUMN_ID] = str(max(_max_id(metadata), _max_id(before)))
+        derived[MAX_COLUMN_ID] = str(max(max_id(metadata), max_id(before)))
     if is_enabled(metadata, TIMESTAMPS):
         if not is_enabled(before, TIMESTAMPS):
             derived |= {ENABLED_AT: str(version), ENABLED_TIME: str(time)}
@@ -85,153 +71,14 @@ def _mark(column: Column) -> float:
     return int(mark) if _step(column) > 0 else -int(mark)
 
 
-def _max_id(metadata: Metadata) -> int:
+def max_id(metadata: Metadata) -> int:
     return int(settings_of(metadata).get(MAX_COLUMN_ID) or 0)
 
 
-# --- both sides -----------------------------------------------------------------------------------
-
-
-def metadata_steps(base: LogSide, source: LogSide, dest: LogSide) -> dict[int, Metadata]:
-    """Return the metadata after each repeated commit of source that has some, by version.
-
-    If only source changed the metadata, it is source's, and if only dest did, dest's. If both did,
-    columns that source added follow those of dest.
-    """
-    steps = {each.version: last for each in source.own if (last := each.last("metaData"))}
-    ours, theirs, before = dest.metadata or {}, source.metadata or {}, base.metadata
-    if same_metadata(ours, before):
-        if not same_metadata([ours, *steps.values()][-1], theirs):
-            raise UnmergeableTableError(OTHER_ORDER)
-        return steps
-    if same_metadata(theirs, before) or same_metadata(theirs, ours):
-        return {version: _with_marks_of(ours, each) for version, each in steps.items()}
-    if before is None:
-        raise UnmergeableTableError("the table was created on both sides")
-    return _combined(source, dest, steps, before)
-
-
-OTHER_ORDER = (
-    "dest already has some of source's changes to the table's schema, properties or protocol, in a "
-    "different order"
-)
-
-
-def _with_marks_of(metadata: Metadata, other: Metadata) -> Metadata:
-    maximum = max(_max_id(metadata), _max_id(other))
+def with_marks_of(metadata: Metadata, other: Metadata) -> Metadata:
+    maximum = max(max_id(metadata), max_id(other))
     settings = {**settings_of(metadata), **({MAX_COLUMN_ID: str(maximum)} if maximum else {})}
     return _with_marks({**metadata, "configuration": settings}, other)
-
-
-def _combined(
-    source: LogSide, dest: LogSide, steps: Mapping[int, Metadata], before: Metadata
-) -> dict[int, Metadata]:
-    previous, current = source.start().get("metaData"), dest.metadata or {}
-    combined = {}
-    for commit in source.commits:
-        metadata = commit.last("metaData")
-        if metadata is None:
-            continue
-        if commit.version in steps:
-            added = None if previous is None else _added_columns(previous, metadata)
-            is_remapped = mapping_mode(metadata) != mapping_mode(current)
-            if added is None or is_remapped or metadata.get("id") != current.get("id"):
-                ours, theirs = (
-                    ", ".join(_changes(before, each.metadata or {})) for each in (dest, source)
-                )
-                raise UnmergeableTableError(
-                    f"both sides changed the table's schema or properties differently: source "
-                    f"changed {theirs}; dest changed {ours}"
-                )
-            has_files = any(each.adds for each in source.commits if each.version >= commit.version)
-            current = _extended(current, metadata, added, has_files)
-            combined[commit.version] = current
-        previous = metadata
-    if not columns_of(source.metadata or {}).keys() <= columns_of(current).keys():
-        raise UnmergeableTableError(OTHER_ORDER)
-    return combined
-
-
-def _added_columns(before: Metadata, after: Metadata) -> list[Column] | None:
-    """Return the new columns of a table, or None if it changed in another way."""
-    old, new = columns_of(before), columns_of(after)
-    same = with_fields(after, [each for name, each in new.items() if name in old])
-    added = [each for name, each in new.items() if name not in old]
-    return added if same_metadata(before, same) else None
-
-
-def _changes(before: Metadata, after: Metadata) -> Iterator[str]:
-    """Yield the names of what differs between a table's metadata."""
-    old, new = columns_of(before), columns_of(after)
-    for name in sorted({*old, *new}):
-        pair = [each and without_mark(each) for each in (old.get(name), new.get(name))]
-        if pair[0] != pair[1]:
-            yield f"the column {(new.get(name) or old[name])['name']!r}"
-    values, others = settings_of(before), settings_of(after)
-    for name in sorted({*values, *others} - DERIVED):
-        if values.get(name) != others.get(name):
-            yield f"the property {name}"
-    yield from (
-        f"its {name}"
-        for name in sorted({*before, *after} - {"schemaString", "configuration"})
-        if before.get(name) != after.get(name)
-    )
-
-
-def _extended(
-    current: Metadata, metadata: Metadata, added: Iterable[Column], has_files: bool
-) -> Metadata:
-    """Return dest's metadata with new columns of source, which get new ids if dest has theirs."""
-    existing = columns_of(current)
-    names = {each["name"].lower(): each for each in existing.values()}
-    maximum = _max_id(current)
-    fields = list(existing.values())
-    mapped = {file_name: each for file_name, each in columns_of(metadata).items() if each in added}
-    for file_name, column in mapped.items():
-        if existing.get(file_name) == column:
-            continue
-        name = column["name"]
-        if name.lower() in names:
-            raise UnmergeableTableError(f"both sides added the column {name!r} differently")
-        ids = list(_column_ids(column))
-        taken = [each for each in ids if each <= maximum]
-        if taken and (has_files or "delta.columnMapping.nested.ids" in json.dumps(column)):
-            raise UnmergeableTableError(
-                f"both sides added columns with the id {taken[0]}, and the files of source use it "
-                f"for {name!r}. Add the column on dest first, and bring source up to date"
-            )
-        if taken:
-            column = _renumbered(column, {old: maximum + at for at, old in enumerate(ids, 1)})
-        maximum = max([maximum, *_column_ids(column)])
-        fields.append(column)
-    extended = with_fields(current, fields)
-    if maximum:
-        extended = {
-            **extended,
-            "configuration": {**settings_of(current), MAX_COLUMN_ID: str(maximum)},
-        }
-    return extended
-
-
-def _column_ids(value: Any) -> Iterator[int]:
-    """Yield the ids of a column and its nested fields."""
-    if isinstance(value, dict):
-        if COLUMN_ID in (value.get("metadata") or {}):
-            yield int(value["metadata"][COLUMN_ID])
-        value = [each for name, each in value.items() if name != "metadata"]
-    if isinstance(value, list):
-        for each in value:
-            yield from _column_ids(each)
-
-
-def _renumbered(value: Any, ids: Mapping[int, int]) -> Any:
-    if isinstance(value, list):
-        return [_renumbered(each, ids) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if COLUMN_ID in value:
-        return {**value, COLUMN_ID: ids[int(value[COLUMN_ID])]}
-    return {name: _renumbered(each, ids) for name, each in value.items()}
 
 
 # --- identity columns -----------------------------------------------------------------------------

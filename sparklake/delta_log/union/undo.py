@@ -19,7 +19,13 @@ from sparklake.delta_log.union.log_sides import (
     removal,
 )
 from sparklake.delta_log.union.marked_files import MarkedFiles, VectorChange
-from sparklake.delta_log.union.schemas import ROW_TRACKING, check_fits, is_enabled, same_metadata
+from sparklake.delta_log.union.schemas import (
+    ROW_TRACKING,
+    added_constraints,
+    check_fits,
+    is_enabled,
+    same_metadata,
+)
 from sparklake.unions.commits import commits_but, origins, still_to_undo, undo_origin
 from sparklake.unions.conflicts import UnmergeableTableError
 
@@ -62,7 +68,14 @@ def undoing(
         raise UnmergeableTableError("files to restore are already restored", restored)
     if (net.removed or remarked) and not settings:
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
-        check_fits(source.metadata or {}, dest.metadata or {}, "dest")
+        before, ours = source.metadata or {}, dest.metadata or {}
+        check_fits(before, before, ours, "dest")
+        if net.removed and added_constraints(before, ours):
+            raise UnmergeableTableError(
+                "dest added a constraint that restored rows may violate. Drop it, revert, and add "
+                "it again",
+                added_constraints(before, ours),
+            )
     changes = any(
         fields.get("dataChange", True)
         for each in targets

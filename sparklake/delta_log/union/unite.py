@@ -9,14 +9,21 @@ from typing import Any
 from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.delta_commits import MERGED, ORIGIN, UNDONE, DeltaCommit, last_fields
 from sparklake.delta_log.union import claims
+from sparklake.delta_log.union.combined import OTHER_ORDER, base_metadata, metadata_steps
 from sparklake.delta_log.union.continuation import check_tracked, continued
 from sparklake.delta_log.union.liveness import FileStates
-from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, UnitedLog, commit_info
+from sparklake.delta_log.union.log_sides import (
+    LogSide,
+    RowClaim,
+    UnionSignature,
+    UnitedLog,
+    commit_info,
+)
 from sparklake.delta_log.union.marked_files import MarkedFiles
 from sparklake.delta_log.union.overwrites import check_overwrites
-from sparklake.delta_log.union.regions import repeated_parameters
-from sparklake.delta_log.union.schemas import Metadata, check_fits, same_metadata
-from sparklake.delta_log.union.settings import OTHER_ORDER, check_identity, metadata_steps
+from sparklake.delta_log.union.regions import removes_rows, repeated_parameters
+from sparklake.delta_log.union.schemas import Metadata, check_fits
+from sparklake.delta_log.union.settings import check_identity
 from sparklake.delta_log.union.undo import undoing
 from sparklake.unions.commits import CommitsApart
 from sparklake.unions.conflicts import UnmergeableTableError
@@ -27,7 +34,8 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     for side in (source, dest):
         if side.metadata is None or side.protocol is None:
             raise UnmergeableTableError(
-                "one side deleted the table's log, and the other changed it"
+                "one side deleted the table's log, and the other changed it. Restore the table "
+                "there, or delete it on both sides, and merge again"
             )
         claims.check_features(side.protocol, side.metadata)
     apart = CommitsApart(base.commits, source.commits, dest.commits)
@@ -38,7 +46,13 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     source, dest = replace(source, own=apart.repeated()), replace(dest, own=apart.ours)
     if not source.own:
         return UnitedLog([])
-    steps, dropped = settled(base, source, dest)
+    steps, dropped, row_claims = settled(base, source, dest)
+    for claim in row_claims:
+        raise UnmergeableTableError(
+            f"{claim.changer} added a constraint, and the other side wrote rows. Add it on both "
+            "sides, and merge again",
+            [f"{name} ({text})" for name, text in claim.constraints.items()],
+        )
     check_overwrites(source, dest)
     commits: list[tuple[Action, ...]] = []
     versions = {each.version for each in source.own}
@@ -83,18 +97,20 @@ def _find_restated(
 
 def settled(
     base: LogSide, source: LogSide, dest: LogSide
-) -> tuple[Mapping[int, Metadata], frozenset[str]]:
+) -> tuple[Mapping[int, Metadata], frozenset[str], tuple[RowClaim, ...]]:
     """Return the metadata after commits of source, by version, and the kinds not to repeat.
+
+    Rows must satisfy the returned claims.
 
     Raises UnmergeableTableError if the settings of both sides cannot be combined.
     """
     steps = metadata_steps(base, source, dest)
     dropped = {"commitInfo", "metaData", *_settled_protocol(base, source, dest)}
-    _check_settings(base, source, dest)
+    row_claims = _check_settings(base, source, dest, steps)
     claims.check_names(base, source, dest)
     check_identity(source, dest)
     check_tracked(source, dest)
-    return steps, frozenset(dropped)
+    return steps, frozenset(dropped), row_claims
 
 
 def _settled_protocol(base: LogSide, source: LogSide, dest: LogSide) -> list[str]:
@@ -106,30 +122,31 @@ def _settled_protocol(base: LogSide, source: LogSide, dest: LogSide) -> list[str
             raise UnmergeableTableError(OTHER_ORDER)
         return []
     if not _same(theirs, base.protocol) and not _same(theirs, ours):
-        raise UnmergeableTableError("both sides changed the table's protocol differently")
+        raise UnmergeableTableError(
+            "both sides changed the table's protocol differently. Enable the same features on both "
+            "sides, and merge again"
+        )
     claims.check_covers(ours, theirs, "dest", "source")
     return ["protocol"]
 
 
-def _check_settings(base: LogSide, source: LogSide, dest: LogSide) -> None:
-    """Reject metadata or a protocol that the other side's changes do not fit."""
-    before, ours, theirs = (each.metadata or {} for each in (base, dest, source))
-    if base.metadata is not None:
-        if _depend_on_metadata(source.own):
-            check_fits(before, ours, "dest")
-            claims.check_domains(before, ours, "dest", source.own)
-            claims.check_replaced(before, ours, "dest", dest.own, source.own)
-        if _depend_on_metadata(dest.own):
-            check_fits(before, theirs, "source")
-            claims.check_domains(before, theirs, "source", dest.own)
-            claims.check_replaced(before, theirs, "source", source.own, dest.own)
-    if _same(source.protocol, dest.protocol) or same_metadata(ours, theirs):
-        return
-    other = dest if _same(dest.protocol, base.protocol) else source
-    if not same_metadata(other.metadata, base.metadata):
-        raise UnmergeableTableError(
-            "one side changed the table's schema or properties, and the other side its protocol"
-        )
+def _check_settings(
+    base: LogSide, source: LogSide, dest: LogSide, steps: Mapping[int, Metadata]
+) -> tuple[RowClaim, ...]:
+    """Reject metadata that files do not fit. Return the claims to check on rows."""
+    merged = [dest.metadata or {}, *steps.values()][-1]
+    before = base_metadata(base, source, dest)
+    newer = source if _same(dest.protocol, base.protocol) else dest
+    row_claims = []
+    for changer, side, other in (("dest", source, dest), ("source", dest, source)):
+        if not _depend_on_metadata(side.own):
+            continue
+        files, changed = side.metadata or {}, other.metadata or {}
+        check_fits(before, files, merged, changer, appends=not any(map(removes_rows, side.own)))
+        claims.check_domains(before, changed, changer, side.own)
+        claims.check_replaced(before, changed, changer, other.own, side.own)
+        row_claims.append(claims.row_claim(side, merged, newer.protocol or {}, changer))
+    return tuple(filter(None, row_claims))
 
 
 def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from sparklake import Lake
 from sparklake.documents import error_document, preview_document
-from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.errors import CorruptFileError, MergeConflictError, NoChangesError
 from sparklake.testing.lakes import contents, memory_lake
 from sparklake.testing.memory.branches import MemoryBranches
 from tests.support.delta import (
@@ -203,15 +204,58 @@ def test_a_column_that_one_side_added(desk: Desk) -> None:
     assert desk.ids("main") == [1, 2, 3, 4, 5, 6]
     desk.change("main", append(7, last=more))
     desk.change("dev", append(8, last=pa.array([1])))
-    with pytest.raises(MergeConflictError, match="both sides added the column 'last' differently"):
+    with pytest.raises(
+        MergeConflictError, match=r"the same change on both sides, .*: the column 'last'"
+    ):
         desk.repo.merge("dev", "main")
+
+
+def viewed(desk: Desk, path: str) -> list[int]:
+    table = QueryBuilder().register("t", DeltaTable(desk.repo.view("main", path)))
+    return sorted(table.execute("SELECT id FROM t").read_all()["id"].to_pylist())
 
 
 def test_tables_that_were_created_on_both_sides(desk: Desk) -> None:
-    for branch in ("dev", "main"):
-        desk.change(branch, lambda table: append(1)(f"{table}2"))
-    with pytest.raises(MergeConflictError, match=r"'tables/t2'.*created on both sides"):
+    for branch, number in (("dev", 1), ("main", 2)):
+        desk.change(branch, lambda table, number=number: append(number)(f"{table}2"))
+    desk.repo.merge("dev", "main")
+    assert viewed(desk, f"{TABLE}2") == [1, 2]
+    for branch, name in (("dev", "a"), ("main", "b")):
+        more = {name: [1]}
+        desk.change(branch, lambda table, more=more: append(1, **more)(f"{table}3"))
+    with refused(desk.repo, r"'tables/t3'.*both sides created the table, with different columns"):
         desk.repo.merge("dev", "main")
+    desk.repo.merge("dev", "main", "source-wins")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda body: body[: len(body) // 2],
+        lambda _: b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
+    ],
+    ids=["empty", "truncated", "footer"],
+)
+def test_an_unreadable_checkpoint_is_skipped_if_the_log_has_all_commits(
+    desk: Desk, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.change("main", checkpoint)
+    desk.repo.branch("dev").hard_reset("main")
+    desk.change("dev", delete("id = 1"))
+    gone = desk.change("main", append(3))
+    (path,) = (each.path for each in desk.repo.objects("main") if "checkpoint.p" in each.path)
+    for branch in ("dev", "main"):
+        desk.repo.branch(branch).put(path, damage(desk.repo.read_bytes(branch, path)))
+        desk.repo.branch(branch).commit("damaged the checkpoint")
+    desk.repo.merge("dev", "main")
+    desk.main.revert(gone.id)
+    assert viewed(desk, TABLE) == [2]
+    assert "checkpoint.parquet cannot be read, and is skipped" in caplog.text
+    # Without the commits, nothing else describes the table.
+    desk.main.delete(f"{LOG}{names(0)[0]}")
+    with pytest.raises(CorruptFileError, match="in the Delta log of 'tables/t' at 'main' is"):
+        desk.repo.view("main", TABLE)
 
 
 def test_checkpoints_of_dest_stay_and_those_of_source_go(desk: Desk) -> None:
