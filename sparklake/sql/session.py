@@ -37,7 +37,7 @@ from sparklake.sql.statements import (
     find_tables,
     inserted_query,
 )
-from sparklake.sql.tokens import scan, split
+from sparklake.sql.tokens import CATALOG, scan, split
 from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 """The values of parameter markers, as in `spark.sql`."""
 
-_VIEW_PREFIX = "sparklake_"
+_ID_DIGITS = 16
 
 _WITH_COLUMNS = (DELTA, ICEBERG, PARQUET)
 """The formats whose tables have columns without rows."""
@@ -182,12 +182,14 @@ class SqlSession:
     def _view(self, name: TableName) -> str:
         """Make a temporary view of a table, and return its name, which depends on the content.
 
-        Views stay until Spark's session ends: lazy DataFrames and other views refer to them.
+        Views stay until Spark's session ends: lazy DataFrames and other views refer to them. Errors
+        and plans of Spark contain the name.
         """
         context = self._open(name.repository)._context
         table = open_table(context, name.ref, name.path)
-        view = f"{_VIEW_PREFIX}{view_of(context, table, 0, context.info.uid).id}"
-        read_table(context, table, None, {}).createOrReplaceTempView(view)
+        version = view_of(context, table, 0, context.info.uid).id[:_ID_DIGITS]
+        view = f"{CATALOG}.{name.repository}.{name.ref}.{name.path} {version}"
+        read_table(context, table, None, {}).createOrReplaceTempView(quoted(view))
         return view
 
     def _branch(self, name: TableName) -> Branch:

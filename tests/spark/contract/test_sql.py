@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
-from pyspark.errors import NumberFormatException, ParseException
+from pyspark.errors import NumberFormatException, ParseException, PySparkException
 
 import sparklake
 from sparklake import Branch, Lake, Repository
@@ -275,6 +276,133 @@ def test_a_snapshot_of_dbt_is_merged(lake: Lake, repo: Repository, main: Branch,
     assert not list(repo.objects("main", "tables/orders__dbt_tmp"))
     with pytest.raises(InvalidInputError, match="x cannot be a view"):
         dbt.sql(f"create or replace view {schema}.x as select 1 as a")
+
+
+SPARKS = """
+VALUES (1, 'a'), (2, 'b')
+SELECT lakefs.a FROM (SELECT 1 AS a) AS lakefs
+WITH x AS (SELECT 1 AS a) SELECT * FROM x
+FROM VALUES (1) AS t(a) SELECT a
+SELECT * FROM range(3)
+SELECT 'lakefs.lake.main.x', "lakefs.x"
+CREATE DATABASE IF NOT EXISTS other
+DESCRIBE DATABASE other
+DESC SCHEMA EXTENDED other
+ALTER DATABASE other SET DBPROPERTIES (a = 'b')
+COMMENT ON DATABASE other IS 'x'
+CREATE TABLE IF NOT EXISTS other.t (a INT, b STRING) USING parquet
+INSERT INTO other.t VALUES (1, 'x')
+INSERT INTO other.t BY NAME SELECT 'y' AS b, 2 AS a
+INSERT OVERWRITE other.t SELECT 3, 'z'
+FROM other.t INSERT INTO other.t SELECT 4, b INSERT INTO other.t SELECT 5, b
+DESCRIBE other.t a
+DESCRIBE QUERY SELECT 1
+SHOW TABLES IN other
+SHOW COLUMNS IN other.t
+SHOW CREATE TABLE other.t
+SHOW TBLPROPERTIES other.t ('nothing')
+SHOW PARTITIONS other.t
+SHOW DATABASES LIKE 'oth*'
+SHOW FUNCTIONS LIKE 'abs'
+SHOW CATALOGS
+SHOW VIEWS IN other
+TABLE other.t
+SELECT a FROM other.t |> WHERE a > 1
+ANALYZE TABLE other.t COMPUTE STATISTICS
+REFRESH TABLE other.t
+REFRESH '/tmp/nothing'
+MSCK REPAIR TABLE other.t
+TRUNCATE TABLE other.t
+ALTER TABLE other.t SET TBLPROPERTIES ('a' = 'b')
+ALTER TABLE other.t RENAME TO other.t
+CREATE OR REPLACE VIEW other.v AS SELECT * FROM other.t
+ALTER VIEW other.v AS SELECT 1 AS a
+DESCRIBE EXTENDED other.v
+DROP VIEW other.nothing
+DROP VIEW IF EXISTS other.v
+UPDATE other.t SET a = 1
+DELETE FROM other.t
+MERGE INTO other.t USING other.t s ON t.a = s.a WHEN MATCHED THEN DELETE
+LOAD DATA INPATH '/nothing' INTO TABLE other.t
+CREATE OR REPLACE TEMPORARY VIEW brief AS SELECT 1 AS a
+CACHE TABLE brief
+UNCACHE TABLE brief
+CLEAR CACHE
+DROP VIEW IF EXISTS brief
+DESCRIBE FUNCTION abs
+DESC FUNCTION EXTENDED abs
+CREATE OR REPLACE TEMPORARY FUNCTION brief AS 'org.Nothing'
+DROP TEMPORARY FUNCTION IF EXISTS brief
+DECLARE OR REPLACE VARIABLE brief INT DEFAULT 5
+SET VAR brief = brief + 1
+EXECUTE IMMEDIATE 'SELECT 1 AS a'
+EXECUTE IMMEDIATE 'SELECT max(a) FROM other.t' INTO brief
+DROP TEMPORARY VARIABLE IF EXISTS brief
+SET spark.sql.shuffle.partitions
+RESET spark.sql.nothing
+LIST JARS
+ADD FILE '/nothing'
+CALL nothing()
+EXPLAIN SELECT 1
+EXPLAIN VALUES (1)
+GRANT SELECT ON other.t TO x
+this is no SQL
+SELECT * FROM STREAM other.t
+DROP TABLE IF EXISTS other.t
+DROP DATABASE other
+""".strip().splitlines()
+
+
+def outcome(run: Callable[[str], Any], text: str) -> Any:
+    """Return the rows of a statement, or the class of its error."""
+    try:
+        rows = [tuple(each) for each in run(text).collect()]
+    except PySparkException as error:
+        return type(error).__name__, getattr(error, "getErrorClass", lambda: None)()
+    return re.sub(r"#\d+|\d{10,}|\w{3} \w{3} \d+ [\d:]+ \w+ \d+", "", repr(rows))
+
+
+@pytest.mark.filterwarnings("ignore:Deprecated in 4.0.0")
+def test_what_names_no_lake_table_is_as_in_spark(
+    lake: Lake, repo: Repository, main: Branch, spark: SparkSession
+) -> None:
+    session = lake.session(f"lakefs://{repo.name}/main")
+    for text in SPARKS:
+        if "DATABASE" in text and text.startswith("DROP"):
+            session.sql(text)
+            continue
+        assert outcome(session.sql, text) == outcome(spark.sql, text), text
+    assert not main.is_dirty
+    with pytest.raises(InvalidInputError, match="did you mean COMMIT "):
+        session.sql("COMIT MESSAGE 'x'")
+
+
+def test_errors_have_the_names_of_the_statement(sql: Run, main: Branch) -> None:
+    for text in (
+        "SELECT nothing FROM R.main.tables.orders",
+        "INSERT INTO R.main.tables.orders SELECT nothing FROM R.main.tables.orders",
+        "UPDATE R.main.tables.orders SET nothing = 1",
+        "UPDATE R.main.tables.orders SET id = 1 WHERE SELECT",
+        "CREATE VIEW kept AS SELECT * FROM R.main.tables.orders",
+        "DESCRIBE HISTORY R.main.tables.orders",
+    ):
+        with pytest.raises((PySparkException, InvalidInputError)) as error:
+            sql(text)
+        message = str(error.value).partition("JVM stacktrace")[0]
+        assert not re.search(r"delta\.`|delta`\.|sparklake_|/_lakefs|/tmp/", message), message
+
+
+def test_doubled_quotes_and_options_in_sql(sql: Run, main: Branch, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, "it's"), (2, "a")], "id int, c string")
+    main.write(rows, "tables/q", partition_by=["c"])
+    if not IS_3:  # Spark 3.5 reads two texts, `it` and `s`.
+        sql("INSERT OVERWRITE R.main.tables.q PARTITION (c = 'it''s') SELECT 3")
+        assert sql("SELECT * FROM R.main.tables.q ORDER BY id") == [(2, "a"), (3, "it's")]
+    assert sql("COMMIT R.main MESSAGE 'it''s'")[0][2] == "it's"
+    with pytest.raises(AlreadyExistsError, match="already exists; IF NOT EXISTS accepts it"):
+        sql("CREATE BRANCH R.main")
+    with pytest.raises(AlreadyExistsError, match="already exists; IF NOT EXISTS accepts it"):
+        sql("CREATE TAG R.v1 FROM R.`main~1`")
 
 
 def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
