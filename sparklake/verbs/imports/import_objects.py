@@ -50,6 +50,7 @@ from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.imports.sources import OpenSource, find_object, open_source, source_name
+from sparklake.verbs.objects.owners import warn_of_ranges
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
@@ -356,6 +357,7 @@ class _ImportMoves:
             self.fence = state.fence
             self._reset()
         head = context.graph.head(state)
+        warn_of_ranges(context, state, self.imported)
         plan = self._plan(context.tree(head))
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)

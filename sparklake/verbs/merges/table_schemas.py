@@ -21,9 +21,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.read import find_in_tree
 from sparklake.verbs.diffs.differences import streamed_keys
+from sparklake.verbs.objects.owners import find_owner
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
 from sparklake.verbs.tables.metadata_folders import have_log
-from sparklake.verbs.tables.other_formats import find_other_table
 
 MAX_TABLES = 100
 """The maximum number of compared tables. The driver reads two footers of each."""
@@ -175,6 +175,6 @@ def has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
     """Return whether the table has a log or other metadata that controls its schema."""
     name = folder.decode(errors="replace")
     return have_log(context, sides, key_folders(folder)) or any(
-        find_other_table(context, context.trees.get(each).ranges, (), name)
+        find_owner(context, context.trees.get(each).ranges, (), name)
         for each in (sides.source, sides.dest)
     )

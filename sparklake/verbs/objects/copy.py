@@ -24,6 +24,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers
+from sparklake.verbs.objects.owners import warn_of_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ def _transfer(
             (row_of(each) for each in copies.values() if each),
             key=lambda row: row.ranges[0].min_key,
         )
+        warn_of_ranges(context, state, moved)
         run = finish(context.store, context.workspace, rows)
         count = record_count(moved)
         once = context.recorded(count)

@@ -26,6 +26,7 @@ from sparklake.verbs.base.resolve import kept_commit, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.diffs.differences import diff_of_plan
+from sparklake.verbs.objects.owners import warn_of_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
         cut = cut_out(context, state, path_filter, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
+        warn_of_ranges(context, state, context.trees.get(run).ranges, path_filter)
         result = RestoreResult(commit, counts.added, counts.changed, counts.removed)
         once = context.recorded(result)
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence, once=once)

@@ -42,6 +42,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.runner import restarts
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS, rows_by_path, write_meta_run
+from sparklake.verbs.objects.owners import warn_of_keys, warn_of_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,12 +69,13 @@ def put_bytes(context: Context, branch: str, path: str, body: bytes, labels: Lab
         raise InvalidInputError(
             f"the body of {path!r} is {type(body)}: use bytes, or `put_file` for a file"
         )
-    fence = open_branch(context, branch, Action.STAGE).fence
+    state = open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     new = object_of_body(context, path, body, labels)
+    warn_of_keys(context, state, [new.record[0]])
     context.store.put_if_absent(new.key, body)
     once = context.recorded(new.info)
-    context.refs.staging.put(branch, [new.record], fence=fence, once=once)
+    context.refs.staging.put(branch, [new.record], fence=state.fence, once=once)
     return new.info
 
 
@@ -96,13 +98,14 @@ def put_file(context: Context, branch: str, path: str, file: Path, labels: Label
 @restarts()
 def put_copy(context: Context, branch: str, path: str, copy: Path, labels: Labels) -> ObjectInfo:
     """Move an immutable file to a new key and stage it."""
-    fence = open_branch(context, branch, Action.STAGE).fence
+    state = open_branch(context, branch, Action.STAGE)
     new = object_of_copy(context, path, copy, labels)
+    warn_of_keys(context, state, [new.record[0]])
     size, progress = new.info.size, context.runners.progress
     progress.begin_objects(lambda: Amount(1, size))
     progress.advance_objects(1, size - write_files(context, {new.key: copy}))
     once = context.recorded(new.info)
-    context.refs.staging.put(branch, [new.record], fence=fence, once=once)
+    context.refs.staging.put(branch, [new.record], fence=state.fence, once=once)
     return new.info
 
 
@@ -135,7 +138,7 @@ def delete_prefix(context: Context, branch: str, prefix: str, also: Sequence[str
 @restarts(versions=True)
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stage rows of STAGE_SCHEMA as one run: all rows, or none if one is invalid."""
-    fence = open_branch(context, branch, Action.STAGE).fence
+    state = open_branch(context, branch, Action.STAGE)
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
         raise InvalidInputError(f"stage needs an Arrow table or a DataFrame, not {type(rows)}")
@@ -148,7 +151,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
         source = rows_by_path(rows)
     # During a sweep, only objects that are already named may be named. For rows this is unknown.
     closed = is_sweep_open(context.store)
-    stage_batches(context, branch, runner, source, fence=fence, closed=closed)
+    stage_batches(context, branch, runner, source, fence=state.fence, closed=closed, warns_on=state)
 
 
 def stage_each(
@@ -186,19 +189,23 @@ def stage_batches(
     fence: int,
     closed: bool = False,
     result: Callable[[], object] = lambda: None,
+    warns_on: BranchState | None = None,
 ) -> None:
     """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
     The fence must be older than the ranges of the run and everything they reference. A change of
     the branch after its sealed state `expected` raises RaceLostError. `write` is the id of the
     finished write. `closed` rejects addresses in the namespace. `result`, called after the batches
-    are read, returns the verb's result for the idempotency key.
+    are read, returns the verb's result for the idempotency key. `warns_on` is the state of the
+    branch whose tables the run should not be part of.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
     run = write_meta_run(context, runner, encode, batches)
     if not run.ranges:
         return
+    if warns_on is not None:
+        warn_of_ranges(context, warns_on, run.ranges)
     try:
         once = context.recorded(result())
         context.refs.staging.add_run(branch, run.id, expected, write, fence=fence, once=once)

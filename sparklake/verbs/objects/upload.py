@@ -20,6 +20,7 @@ from sparklake.engine.base import Amount, unknown_total
 from sparklake.errors import InvalidInputError, InvalidRowsError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import BranchState
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo, object_record
 from sparklake.stores.objects import find_local_path
 from sparklake.stores.objects.local.files import store_errors
@@ -32,6 +33,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.runner import restarts
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
+from sparklake.verbs.objects.owners import warn_of_keys
 from sparklake.verbs.objects.stage import (
     Labels,
     object_of_body,
@@ -97,13 +99,13 @@ def _put_many(
     total: Callable[[], Amount | None] = unknown_total,
 ) -> int:
     context.runners.progress.begin_objects(total)
-    fence = open_branch(context, branch, Action.STAGE).fence
+    state = open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
     with scratch_folder() as scratch:
         batches = _batches(_checked(pairs, follow_links=follow_links))
         infos = chain.from_iterable(_write(context, each, scratch, labels) for each in batches)
-        return stage_objects(context, branch, infos, fence, result)
+        return stage_objects(context, state, infos, result)
 
 
 @restarts(versions=True)
@@ -162,17 +164,16 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
 
 
 def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
-    fence = open_branch(context, branch, Action.STAGE).fence
+    state = open_branch(context, branch, Action.STAGE)
     snapshot = open_snapshot(context, ref, readable=True)
     copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)
-    return stage_objects(context, branch, copies, fence)
+    return stage_objects(context, state, copies)
 
 
 def stage_objects(
     context: Context,
-    branch: str,
+    state: BranchState,
     objects: Iterable[ObjectInfo],
-    fence: int,
     result: Callable[[int], object] = int,
 ) -> int:
     """Stage written objects atomically, as rows or as one run; return their number.
@@ -182,17 +183,24 @@ def stage_objects(
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
     namespace = context.info.storage_namespace
+    warn_of_keys(context, state, [each.path.encode() for each in first])
     if len(first) <= INLINE_ROWS:
         records = dict(object_record(each, namespace) for each in first)
         if len(records) < len(first):
             counts = Counter(each.path for each in first)
             raise _twice(next(path for path, count in counts.items() if count > 1))
         once = context.recorded(result(len(first)))
-        context.refs.staging.put(branch, list(records.items()), fence=fence, once=once)
+        context.refs.staging.put(state.name, list(records.items()), fence=state.fence, once=once)
         return len(first)
     everything, encode = chain(first, remaining), partial(_rows, namespace)
     return stage_each(
-        context, branch, "put", items=everything, encode=encode, fence=fence, result=result
+        context,
+        state.name,
+        "put",
+        items=everything,
+        encode=encode,
+        fence=state.fence,
+        result=result,
     )
 
 

@@ -24,7 +24,7 @@ from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.write import (
-    check_no_other_table,
+    check_owner,
     may_write,
     open_table_to_write,
     removals,
@@ -90,7 +90,7 @@ class TableCopy(ABC):
         request = self.request
         if not self.is_new:
             return
-        check_no_other_table(request, table)
+        check_owner(request, table)
         if request.mode is not WriteMode.OVERWRITE and table.has_objects:
             raise InvalidInputError(
                 f"{request.folder!r} has objects on {request.branch!r}, but no {self.metadata}: "
@@ -161,6 +161,7 @@ def write_rows(
             table = open_table_to_write(context, request)
             if not may_write(request, table):
                 break
+            check_owner(request, table)
             with copied(context, request, table) as copy:
                 copy.check_new(table)
                 copy.save(rows)

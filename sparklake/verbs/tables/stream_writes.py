@@ -18,7 +18,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log import CLOCKS_DIFFER, LogOptions, log
 from sparklake.verbs.tables.other_formats import ICEBERG
 from sparklake.verbs.tables.version import open_table, table_prefix
-from sparklake.verbs.tables.write import check_no_other_table, open_table_to_write
+from sparklake.verbs.tables.write import check_owner, open_table_to_write
 from sparklake.verbs.tables.write_request import DELTA, write_request
 from sparklake.verbs.tables.written import run_prefix
 
@@ -100,7 +100,7 @@ def start_stream(
         partition_by=write.partition_by,
         options=write.options,
     )
-    check_no_other_table(request, open_table_to_write(context, request))
+    check_owner(request, open_table_to_write(context, request))
     writer = rows.writeStream.foreachBatch(EpochWriter(open_branch, write).run)
     writer = writer.outputMode(write.output_mode).option("checkpointLocation", write.checkpoint)
     writer = writer.queryName(write.query_name) if write.query_name else writer

@@ -17,7 +17,7 @@ from sparklake.verbs.base.read import listing_of_plan
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
+from sparklake.verbs.objects.owners import DELTA, OwningTable, find_owner, mark_prefixes
 
 
 def table_prefix(path: str) -> str:
@@ -30,13 +30,18 @@ def table_prefix(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A snapshot of the objects under a path, possibly in a table of an `other` format."""
+    """A snapshot of the objects under a path, possibly in a table with metadata, its `owner`."""
 
     ref: str
     path: str
     objects: Rows[ObjectInfo]
     snapshot: Snapshot
-    other: OtherTable | None = None
+    owner: OwningTable | None = None
+
+    @property
+    def other(self) -> OwningTable | None:
+        """The table of a format other than Delta and Parquet that has the path, if any."""
+        return None if self.owner is None or self.owner.format == DELTA else self.owner
 
     @property
     def folder(self) -> str:
@@ -66,5 +71,5 @@ def tree_table(
     plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))
     objects = listing_of_plan(context, plan, what)
     snapshot = snapshot_over(context, what, tree, sides)
-    other = find_other_table(context, tree.ranges, sides, folder)
-    return TableVersion(what, path, objects, snapshot, other)
+    owner = find_owner(context, tree.ranges, sides, folder)
+    return TableVersion(what, path, objects, snapshot, owner)

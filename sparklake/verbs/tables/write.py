@@ -28,7 +28,7 @@ from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.spark_writer import save_rows
 from sparklake.verbs.tables.version import TableVersion, open_table
-from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def check_fits(
 
     Their schema is asked for last: Spark may have to analyse a plan for it.
     """
-    check_no_other_table(request, table)
+    check_owner(request, table)
     if request.format == PARQUET:
         _check_typed(schema(), request)
     if not request.mode.adds:
@@ -176,12 +176,16 @@ def _check_schema(
         )
 
 
-def check_no_other_table(request: WriteRequest, table: TableVersion) -> None:
-    """Reject a write into a table of another format, unless it replaces the whole table."""
-    other = table.other
-    replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
-    if not replaces:
-        check_no_other(other, request.path, request.branch)
+def check_owner(request: WriteRequest, table: TableVersion) -> None:
+    """Reject a write into a table with metadata, unless it writes or replaces all of the table.
+
+    An append of another format to a Delta table itself is rejected later.
+    """
+    owner = table.owner
+    is_whole = owner is not None and owner.folder == request.folder
+    replaces = request.mode is WriteMode.OVERWRITE
+    if not (is_whole and owner and (replaces or owner.format.lower() in (DELTA, request.format))):
+        check_no_other(owner, request.path, request.branch)
 
 
 def _find_file(table: TableVersion) -> ObjectInfo | None:

@@ -108,7 +108,7 @@ def test_what_is_staged_in_a_folder_that_is_shown_is_jumped_over(
     with recorded_reads() as reads:
         assert listed(repo, "main", "top/") == level(dict.fromkeys(PATHS, 1), "top/")
     assert not {each.id for each in ranges} & set(reads)
-    assert set(mixed(repo)) <= set(reads)
+    assert set(mixed(repo)) & set(reads)  # The warnings of verbs have read the others.
     assert len(reads) == len(set(reads))
 
 

@@ -100,6 +100,32 @@ def test_a_path_in_such_a_table_is_refused(
     assert remedy in said
 
 
+@pytest.mark.parametrize("path", ["a/t/p=2", "/a/t/new/q=1/", "a/t/_delta_log"])
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("Delta", "_delta_log/00000000000000000003.json"),
+        ("Delta", "_delta_log/00000000000000000003.checkpoint.parquet"),
+        ("Iceberg", MARKS["Iceberg"]),
+    ],
+)
+def test_a_write_below_a_table_is_refused(
+    repo: Repository, name: str, mark: str, mode: str, table_format: str, path: str
+) -> None:
+    put(repo, "a/t/p=1/0.parquet", f"a/t/{mark}", "b/0.parquet")
+    if table_format == "parquet":
+        repo.branch("main").commit("tables")
+    options: dict[str, Any] = {"partitionOverwriteMode": "static"}
+    with pytest.raises(InvalidInputError) as raised:
+        repo.branch("main").write(ROWS, path, format=table_format, mode=mode, **options)
+    said = str(raised.value)
+    where = f"is in a table of the format {name} at 'main', because it contains 'a/t/{mark}'"
+    assert f"{path!r} {where}" in said
+    assert f"write to it with format={name.lower()!r}" in said
+
+
 @marks
 def test_rows_of_such_a_table_are_not_compared(repo: Repository, name: str, mark: str) -> None:
     put(repo, "t/0.parquet", f"t/{mark}")
