@@ -55,6 +55,7 @@ class FindingKind(str, Enum):
     RANGE_METADATA_MISMATCH = "range_metadata_mismatch"
     RECORD_DAMAGED = "record_damaged"
     TOMBSTONE_COMMITTED = "tombstone_committed"
+    TABLE_LACKS_FILES = "table_lacks_files"
     # objects
     OBJECT_MISSING = "object_missing"
     OBJECT_SIZE_DIFFERS = "object_size_differs"
@@ -145,6 +146,11 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
     _K.RECORD_DAMAGED: _E("a range has records with wrong ids or entries", _REPAIR),
     _K.TOMBSTONE_COMMITTED: _E(
         "a commit contains tombstones", "restore the paths from another commit, and commit"
+    ),
+    _K.TABLE_LACKS_FILES: _E(
+        "a merge left plain files in a table whose metadata never had them",
+        "read them at the commit that `sparklake blame` shows, append the rows to the table, and "
+        "delete the files",
     ),
     _K.OBJECT_MISSING: _E("an object is missing at its address", _REPAIR),
     _K.OBJECT_SIZE_DIFFERS: _E("an object has a different size", _REPAIR),

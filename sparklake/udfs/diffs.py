@@ -48,6 +48,11 @@ def keys_batch(changes: BlockChanges) -> pa.RecordBatch:
     return pa.record_batch([changes.keys()], names=["key"])
 
 
+def added_keys_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the keys added by the right side of a two-way diff."""
+    return pa.record_batch([changes.where(~changes.left.present).keys()], names=["key"])
+
+
 def removed_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the keys removed by the right side of a two-way diff."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])

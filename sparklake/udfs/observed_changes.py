@@ -33,8 +33,7 @@ class ObservedChanges:
     def observe_keys(self, differing: DifferingKeys) -> None:
         if self.resolution.delta:
             self.logs.observe(differing.keys)
-        metadata = differing.keys.filter(pc.match_substring_regex(differing.keys, CHANGED_METADATA))
-        self.logs.folders.update(filter(None, map(metadata_folder, metadata.to_pylist())))
+        _observe_iceberg(self.logs, differing.keys)
         self._observe_tables(differing)
         if self.resolution.schema_check:
             observe_added(self.added, differing)
@@ -50,6 +49,20 @@ class ObservedChanges:
 
 DATA_FILE = r"(^|/)(part-[0-9][^/]*|[^/._][^/]*\.(parquet|orc|avro))$"
 """A file of a table: Spark's names of any format, and formats that only tables have."""
+
+
+def _observe_iceberg(logs: ChangedLogs, keys: pa.BinaryArray) -> None:
+    metadata = keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA))
+    logs.folders.update(filter(None, map(metadata_folder, metadata.to_pylist())))
+
+
+def metadata_batch(changes: BlockChanges) -> pa.RecordBatch:
+    """Return the folders of tables' metadata with a key in a two-way diff."""
+    logs, keys = ChangedLogs(), changes.keys()
+    logs.observe(keys)
+    _observe_iceberg(logs, keys)
+    return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
+
 
 _ENDING = ".parquet"
 # Folders of partitions, and the file.

@@ -21,6 +21,7 @@ from sparklake.udfs.checks.compared import MAX_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_disk, check_owner
 from sparklake.verbs.checks.dumps import lost_findings
+from sparklake.verbs.checks.harmed_tables import table_findings
 from sparklake.verbs.checks.leftovers import (
     file_findings,
     register_findings,
@@ -75,6 +76,7 @@ def check(context: Context, options: CheckOptions) -> CheckReport:
         objects = check_objects(steps, trees, options, shows_unnamed=shows_unnamed)
     if options.level is CheckLevel.CONTENT:
         findings += summary_findings(steps, moment)
+        findings += table_findings(context, moment)
     counts = CheckCounts(
         commits=len(moment.refs.commits),
         tree_files=len(trees.ids),

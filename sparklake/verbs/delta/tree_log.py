@@ -105,6 +105,20 @@ class TreeLog(MetadataFolder):
             decided.update(key.path for key in (*commit.adds, *commit.removes))
         return later
 
+    def named(self) -> set[str]:
+        """Return the files that the log names, live or removed."""
+        names = {
+            key.path
+            for each in self.since(min(self.commits))
+            for key in (*each.adds, *each.removes)
+        }
+        # Commits before the first checkpoint may be cleaned up.
+        for version in sorted(self.checkpoints)[:1]:
+            for part in self._parts(version, "add", "remove", "sidecar"):
+                for kind in ("add", "remove"):
+                    names.update(name_of(fields["path"]) for fields in fields_in(part, kind))
+        return names
+
     def find_domain(self, name: str) -> Fields | None:
         """Return the last action on a domain."""
         for version in range(self.latest, -1, -1):
