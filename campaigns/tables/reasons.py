@@ -35,7 +35,7 @@ REASONS = {
         "(source|dest) changed it from",
         "the table was created on both sides",
     ),
-    "several rows have a key": ("several rows", "the key .* is not unique"),
+    "several rows of a side have a key": ("is no key of the rows",),
     "a revert changes rows of a table with a change data feed": ("has a change data feed",),
 }
 _PATTERNS = {name: re.compile("|".join(each), re.DOTALL) for name, each in REASONS.items()}
