@@ -30,7 +30,7 @@ from campaigns.tables.keyed import RowMerge
 from campaigns.tables.log_reader import WrongTableError
 from campaigns.tables.operations import ChangeFormat, Contents, Restore, Table
 from campaigns.tables.ports import KINDS, SPARK_4_1
-from campaigns.tables.readers import PATH, compared, read_elsewhere
+from campaigns.tables.readers import PATH, compared, data_files, read_elsewhere
 from campaigns.tables.reasons import reason_of
 from campaigns.tables.serial import Effect, find_order
 from campaigns.tables.session import small_session
@@ -214,9 +214,15 @@ class Pair:
         return Outcome(REFUSED, reason=f"{reason}: {refusal}")
 
     def _count_disjoint(self, *, is_refused: bool) -> None:
-        if are_disjoint(*self.tables):
-            self.campaign.disjoint[self.row, "disjoint"] += 1
-            self.campaign.disjoint[self.row, "refused"] += is_refused
+        if not are_disjoint(*self.tables):
+            return
+        counts = self.campaign.disjoint
+        counts[self.row, "disjoint"] += 1
+        counts[self.row, "refused"] += is_refused
+        if is_refused:
+            refs = self.family.base.ref, self.source[-1].ref, self.dest[-1].ref
+            base, source, dest = (data_files(self.family.repo, ref) for ref in refs)
+            counts[self.row, "rewritten"] += bool((base - source) & (base - dest))
 
     def _check(self, ref: str, table: Table) -> None:
         self.family.check(ref, table)
@@ -391,10 +397,16 @@ def _report(state: Campaign, file: Path | None) -> None:
     lines += [
         f"| {row} | {name} | {count} |" for (row, name), count in sorted(state.reasons.items())
     ]
-    lines += ["", "| tables | disjoint changes | refused | rate |", "| --- | ---: | ---: | ---: |"]
+    lines += [
+        "",
+        "| tables | disjoint changes | refused | both rewrote one file | other refusals |",
+    ]
+    lines += ["| --- | ---: | ---: | ---: | ---: |"]
     for row in sorted({row for row, _ in state.disjoint}):
-        count, refused = state.disjoint[row, "disjoint"], state.disjoint[row, "refused"]
-        lines.append(f"| {row} | {count} | {refused} | {refused / count:.1%} |")
+        names = ("disjoint", "refused", "rewritten")
+        count, refused, rewritten = (state.disjoint[row, name] for name in names)
+        rate = f"{(refused - rewritten) / count:.1%}"
+        lines.append(f"| {row} | {count} | {refused} | {rewritten} | {rate} |")
     text = "\n".join([*lines, ""])
     print(text)
     if file is not None:

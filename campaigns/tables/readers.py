@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -73,8 +73,12 @@ def _commits(files: Mapping[str, Path]) -> dict[int, Path]:
     }
 
 
+def _log_of(files: Mapping[str, Path]) -> Log:
+    return Log.of({version: file.read_bytes() for version, file in _commits(files).items()})
+
+
 def _read_delta(files: Mapping[str, Path]) -> tuple[Contents, Mapping[str, str]]:
-    log = Log.of({version: file.read_bytes() for version, file in _commits(files).items()})
+    log = _log_of(files)
     log.check()
 
     def read(path: str) -> bytes:
@@ -130,6 +134,19 @@ def export_table(repo: Repository, ref: str, folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(file, target)
     return folder
+
+
+def data_files(repo: Repository, ref: str) -> Set[str]:
+    """Return the paths of the files that have the rows of the table."""
+    files = files_of(repo, ref)
+    metadata = metadata_of(files)
+    if metadata is not None:
+        return {
+            each.file.file_path for each in open_iceberg(f"file://{metadata}").scan().plan_files()
+        }
+    if any(each.startswith(_LOG) for each in files):
+        return _log_of(files).files.keys()
+    return files.keys()
 
 
 def read_elsewhere(

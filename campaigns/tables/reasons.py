@@ -16,7 +16,7 @@ REASONS = {
     "both sides overwrote the same region": (
         "both sides overwrote",
         "both sides may have overwritten",
-        "both sides replaced",
+        "both sides removed files of the (table|partition)",
     ),
     "row ids differ between the sides": ("source rewrote rows whose row ids", "without row ids"),
     "both sides changed the schema, or one that the other's files lack": (

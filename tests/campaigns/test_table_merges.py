@@ -31,7 +31,7 @@ from campaigns.tables.ports import KINDS
 from campaigns.tables.reasons import REASONS, UnknownReasonError, reason_of
 from tests.campaigns.test_campaigns import SEED, check, share_of
 
-PYTHON_KINDS = ("delta by deltalake", "iceberg 1 by pyiceberg", "iceberg 2 by pyiceberg")
+PYTHON_KINDS = tuple(name for name, kind in KINDS.items() if kind.is_python)
 BASE = {1: {"a": 1, "b": 1}, 2: {"a": 1, "b": 1}, 3: {"a": 1, "b": 1}}
 SOURCE = {1: {"a": 2, "b": 1}, 2: {"a": 2, "b": 1}, 4: {"a": 5, "b": 5}}
 DEST = {1: {"a": 1, "b": 2}, 2: {"a": 3, "b": 1}, 3: {"a": 1, "b": 3}, 4: {"a": 5, "b": 5}}
