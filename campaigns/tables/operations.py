@@ -292,7 +292,7 @@ class Restore(Operation):
         return (lambda _: True) if target.format == DELTA else None
 
     def sql(self, target: Target) -> list[str]:
-        if self.is_clone:
+        if self.is_clone and target.format == DELTA:
             return ["CREATE OR REPLACE TABLE {table} SHALLOW CLONE {clone}"]
         if target.format == DELTA:
             return ["RESTORE TABLE {table} TO VERSION AS OF {version}"]

@@ -146,12 +146,12 @@ class ParquetPort:
             self._run(branch, each, layout, base)
             number, after = each.operation.number, each.after
             if layout.compacts(number) and not after.format:
-                random = layout.random("compact", number)
+                random = layout.random("compact", number, branch.name)
                 self._replace(branch, Change(each.operation, after, after), layout, random)
 
     def _run(self, branch: Branch, change: Change, layout: Layout, base: str) -> None:
         operation, after = change.operation, change.after
-        random = layout.random("files", operation.number)
+        random = layout.random("files", operation.number, branch.name)
         if isinstance(operation, ChangeFormat):
             change_format(branch, after, layout)
         elif isinstance(operation, Restore):
@@ -220,7 +220,7 @@ def change_format(branch: Branch, table: Table, layout: Layout) -> None:
     branch.delete_prefix(f"{PATH}/")
     if table.format == PARQUET:
         target = Target(table, PARQUET, layout.is_partitioned)
-        put_files(branch, table, target, layout.random("format"))
+        put_files(branch, table, target, layout.random("format", branch.name))
         return
     from deltalake import write_deltalake
 
@@ -335,7 +335,7 @@ class SparkPort:
     ) -> None:
         if isinstance(operation, Restore):
             names = {**names, "{version}": self._version(base)}
-            if operation.is_clone:
+            if operation.is_clone and target.format == DELTA:
                 names["{clone}"] = f"delta.`{self.repo.view(base, PATH)}`"
         with overwrites(self.spark, operation, target):
             for statement in operation.sql(target):
