@@ -184,8 +184,9 @@ class ParquetPort:
         parts = {row[PART] for table in (before, after) for row in table.rows.values()}
         if not whole and before is not after:
             parts = {each for each in parts if _part(before, each) != _part(after, each)}
+        folders = {f"{PART}={each}" for each in parts}
         for path in [*files_of(self.repo, branch.name)]:
-            if whole or int(path.split("=")[1].split("/")[0]) in parts:
+            if whole or path.partition("/")[0] in folders:
                 branch.delete(f"{PATH}/{path}")
         rows = {at: row for at, row in after.rows.items() if whole or row[PART] in parts}
         target = Target(after, PARQUET, layout.is_partitioned, random.choice((1, 1, 3)))
