@@ -10,7 +10,7 @@ import pytest
 
 from sparklake.delta_log.table_files import NULL_PARTITION, is_skipped, partition_of, plain_files
 from sparklake.errors import InvalidInputError
-from sparklake.frames.tables.exact_files import root_of, scan_groups
+from sparklake.frames.tables.exact_files import root_of, scan_groups, split_schema, with_partitions
 from sparklake.frames.tables.partitions import PartitionColumns, ValueType
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
@@ -195,3 +195,14 @@ def test_a_table_of_many_writes_is_read_by_few_scans(places: list[str], expected
 def test_spark_is_told_of_s3_by_the_name_of_hadoops_client() -> None:
     assert spark_uri("s3://bucket/s3://x") == "s3a://bucket/s3://x"
     assert spark_uri("file:///s3://x") == "file:///s3://x"
+
+
+def test_given_types_of_folders_replace_inferred_ones() -> None:
+    from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType
+
+    given = StructType().add("id", LongType()).add("P", IntegerType()).add("q", DecimalType(9, 2))
+    stored, folders = split_schema(given, {"p": "long", "q": "double", "r": "string"})
+    assert stored.names == ["id"]
+    assert [each.dataType.simpleString() for each in with_partitions(stored, folders)] == [
+        *("bigint", "int", "decimal(9,2)", "string")
+    ]

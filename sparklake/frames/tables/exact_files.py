@@ -60,7 +60,7 @@ def read_files(
 def split_schema(user_schema: StructType, types: Types) -> tuple[StructType, Types]:
     """Return the columns of files in a given schema, and the types of folders: its own first."""
     user_schema = nullable(user_schema)
-    own = {each.name.lower(): each.dataType.simpleString() for each in user_schema.fields}
+    own = {each.name.lower(): str(each.dataType.jsonValue()) for each in user_schema.fields}
     folders = {name.lower() for name in types}
     stored = StructType([each for each in user_schema.fields if each.name.lower() not in folders])
     return stored, {name: own.get(name.lower(), kind) for name, kind in types.items()}
