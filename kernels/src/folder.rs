@@ -37,9 +37,10 @@ impl Folder {
             mtimes: Vec::new(),
             others: Vec::new(),
         };
-        while files.sizes.len() + files.others.len() < most
-            && let Some(entry) = self.entries.next()
-        {
+        while files.sizes.len() + files.others.len() < most {
+            let Some(entry) = self.entries.next() else {
+                break;
+            };
             let entry = entry?;
             let Some((name, size, mtime)) = self.plain_file(&entry) else {
                 files.others.push(entry.file_name());

@@ -1,6 +1,6 @@
 //! The objects that records name, to compare with a listing.
 
-use crate::bytes::{Items, NewItems, Outcome, require};
+use crate::bytes::{Items, NewItems, Outcome, arrays, require};
 use crate::entry::Entry;
 use crate::fields::Object;
 use crate::hashing::sha256;
@@ -37,7 +37,7 @@ pub fn named(records: &Items, prefix: &[u8]) -> Outcome<Named> {
         out.address.data.extend_from_slice(prefix);
         out.address.push(object.address)?;
         let hash = sha256(&out.address.data[begin..]);
-        let (words, _) = hash.as_chunks::<8>();
+        let (words, _) = arrays::<_, 8>(&hash);
         for (column, word) in out.hashes.iter_mut().zip(words) {
             column.push(u64::from_le_bytes(*word));
         }

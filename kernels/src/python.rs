@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::bytes::{self, Items, Keys, NewItems, Outcome, position, require};
+use crate::bytes::{self, Items, Keys, NewItems, Outcome, arrays, position, require};
 use crate::format::Handle;
 use crate::listing::{self, Listing};
 use crate::ranges::{Format, Written};
@@ -201,7 +201,7 @@ fn open_blocks<'py>(
 }
 
 fn data_blocks(places: &[i64]) -> Outcome<Vec<(usize, Place)>> {
-    let (rows, rest) = places.as_chunks::<5>();
+    let (rows, rest) = arrays::<_, 5>(places);
     require(rest.is_empty())?;
     let blocks = rows.iter().map(|[file, place @ ..]| Ok((position(*file)?, data_block(place)?)));
     blocks.collect()
@@ -263,7 +263,7 @@ fn find_each<'py>(
     let (ends, begins, sizes) = (flat(&lasts.0)?, flat(&lasts.1)?, flat(&lasts.2)?);
     let (data, starts, lengths) = (flat(&wanted.0)?, flat(&wanted.1)?, flat(&wanted.2)?);
     let (values, rows) = run(py, || {
-        let (blocks, rest) = places.as_chunks::<4>();
+        let (blocks, rest) = arrays::<_, 4>(places);
         require(rest.is_empty())?;
         let blocks = blocks.iter().map(data_block).collect::<Outcome<Vec<_>>>()?;
         let last_keys = Keys::new(ends, begins, sizes)?;
@@ -306,7 +306,7 @@ fn make_table<'py>(
     }
     let out = FILE.with(|file| taken(&mut *file.borrow_mut()));
     let table = run(py, || {
-        let (rows, rest) = spans.as_chunks::<3>();
+        let (rows, rest) = arrays::<_, 3>(spans);
         require(rest.is_empty())?;
         let mut units = Vec::with_capacity(rows.len());
         for [source, first, stop] in rows {

@@ -1,7 +1,7 @@
 //! Reads of sparklake's own tree files: a directory, data blocks, and single keys.
 
 use crate::bytes::{
-    Declined, ID_BYTES, Keys, NewItems, Outcome, part, position, require, word32, word64,
+    Declined, ID_BYTES, Keys, NewItems, Outcome, arrays, part, position, require, word32, word64,
 };
 use crate::entry::Entry;
 use crate::format::{
@@ -107,8 +107,8 @@ pub fn read_directory(block: &[u8], data_bytes: usize) -> Outcome<Directory> {
     let words_end = words_end.ok_or(Declined)?;
     let id_bytes = records.checked_mul(ID_BYTES).ok_or(Declined)?;
     let ids_end = words_end.checked_add(id_bytes).ok_or(Declined)?;
-    let words = part(block, 16, words_end)?.as_chunks::<8>().0;
-    let ids = part(block, words_end, ids_end)?.as_chunks().0.to_vec();
+    let words = arrays::<_, 8>(part(block, 16, words_end)?).0;
+    let ids = arrays(part(block, words_end, ids_end)?).0.to_vec();
     let keys = &block[ids_end..];
     let numbers: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
     check_numbers(&numbers, blocks, records, data_bytes, keys.len())?;
@@ -185,7 +185,7 @@ impl<'a> OpenBlock<'a> {
     fn of(bytes: &'a [u8], count: usize) -> Outcome<Self> {
         let end = entry_bytes(bytes.len(), count)?;
         require(word32(bytes, bytes.len() - 4)? as usize == count)?;
-        let places = bytes[end..bytes.len() - 4].as_chunks::<4>().0;
+        let places = arrays::<_, 4>(&bytes[end..bytes.len() - 4]).0;
         require(places.len() == count && count > 0)?;
         let opened = Self { entries: &bytes[..end], places };
         require(opened.place(0) == 0)?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::bytes::{Declined, Outcome, part, position, require};
+use crate::bytes::{Declined, Outcome, arrays, part, position, require};
 use crate::entry::{Entry, KEY_SUFFIX};
 use crate::format::{Handle, UNCOMPRESSED, checked, content};
 use crate::hashing::{Id, sha256};
@@ -218,7 +218,7 @@ impl Leaf {
         }
         self.end = entry_bytes(self.raw.len(), count)?;
         let (entries, places) = self.raw.split_at(self.end);
-        let (recorded, starts) = places.as_chunks().0.split_last().ok_or(Declined)?;
+        let (recorded, starts) = arrays(places).0.split_last().ok_or(Declined)?;
         let place =
             |row| starts.get(row).map_or(self.end, |start| u32::from_le_bytes(*start) as usize);
         let ids = table.ids(block);

@@ -1,6 +1,6 @@
 //! Walks over the ids and keys of sides.
 
-use crate::bytes::{ID_BYTES, Keys, NewItems, Outcome, position, require};
+use crate::bytes::{ID_BYTES, Keys, NewItems, Outcome, arrays, position, require};
 use crate::hashing::Id;
 
 /// The position of a record that a side does not have.
@@ -8,7 +8,7 @@ pub const NO_ROW: i64 = -1;
 
 /// Returns the ids in some bytes.
 pub fn ids_of(bytes: &[u8]) -> Outcome<&[Id]> {
-    let (ids, rest) = bytes.as_chunks::<ID_BYTES>();
+    let (ids, rest) = arrays::<_, ID_BYTES>(bytes);
     require(rest.is_empty())?;
     Ok(ids)
 }
@@ -172,7 +172,7 @@ pub fn is_range_end(id: &Id, divisor: u64) -> bool {
         return u64::from(u32::from_be_bytes(word)) % divisor == 0;
     }
     let mut rest = 0;
-    for word in id.as_chunks::<4>().0 {
+    for word in arrays::<_, 4>(id).0 {
         rest = (rest << 32 | u64::from(u32::from_be_bytes(*word))) % divisor;
     }
     rest == 0

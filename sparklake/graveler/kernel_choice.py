@@ -16,8 +16,8 @@ INTERFACE = 10
 MISSING = "installed from the wheel without kernels, or cargo was missing or failed"
 COST = "reads and writes of many objects take 1.5 to 4 times as long"
 REMEDY = (
-    "install Rust 1.88 or later (https://rustup.rs), then sparklake again without pip's cache, or "
-    "in a checkout run `make kernels`"
+    "install Rust 1.85 or later (Debian 13: apt install cargo), then sparklake again without "
+    "pip's cache, or in a checkout run `make kernels`"
 )
 
 

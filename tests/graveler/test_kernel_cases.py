@@ -12,7 +12,6 @@ import random
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
@@ -37,6 +36,7 @@ from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.graveler.times import SECOND
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.udfs.checks.named import named_columns
+from tests.support.compiled import CARGO_PATH, needs_cargo, needs_kernels
 
 CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "40000"))
 SEED = os.environ.get("SPARKLAKE_SEED", "sparklake")
@@ -44,12 +44,6 @@ AT_ONCE = 5_000
 INPUTS = 10_000_000
 CRATE = Path(__file__).parents[2] / "kernels"
 PREFIXES = ("", "a/", "a/b/", "ž/", "data/part-0001/obj-0000000000")
-
-PATH = f"{os.environ['PATH']}:{Path.home() / '.cargo/bin'}"
-
-needs_kernels = pytest.mark.skipif(
-    which("cargo", path=PATH) is None, reason="there is no cargo to build the kernels"
-)
 
 Tree = dict[str, Entry]
 
@@ -243,13 +237,11 @@ def check(seed: str) -> int:
 
 @needs_kernels
 def test_kernels_are_what_is_compared() -> None:
-    assert kernel_choice.is_compiled() or os.environ.get(kernel_choice.SETTING, "").lower() == "off"
+    assert kernel_choice.is_compiled(), kernel_choice.description()
 
 
 @needs_kernels
 def test_sound_records_are_not_declined() -> None:
-    if kernel_choice.CHOICE.library is None:
-        return  # `make test-fallback` turns them off.
     entries = [Entry(f"data/{each}", each, "checksum", each * SECOND) for each in range(99)]
     records = sorted(entry_record(f"a/{each.size}", each) for each in entries)
     block = block_of_records(records)
@@ -280,7 +272,7 @@ def test_very_many_random_cases_are_equal_both_ways(number: int) -> None:
         check(f"{SEED} {number} {case}")
 
 
-@needs_kernels
+@needs_cargo
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "inputs",
@@ -297,7 +289,7 @@ def test_hostile_inputs_end_no_process(inputs: int, tmp_path: Path) -> None:
         cwd=CRATE,
         env={
             **os.environ,
-            "PATH": PATH,
+            "PATH": CARGO_PATH,
             "SPARKLAKE_FUZZ_INPUTS": str(inputs),
             "CARGO_TARGET_DIR": str(tmp_path),
         },

@@ -51,7 +51,6 @@ from tests.graveler.test_kernel_cases import (
     SEED,
     changed,
     damaged,
-    needs_kernels,
     new_entry,
     new_tree,
     outcome,
@@ -59,6 +58,7 @@ from tests.graveler.test_kernel_cases import (
     records_of,
     staged,
 )
+from tests.support.compiled import needs_kernels
 
 CASES = int(os.environ.get("SPARKLAKE_KERNEL_CASES", "100000"))
 
