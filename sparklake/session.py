@@ -8,13 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+from xml.sax.saxutils import quoteattr
 from zipfile import is_zipfile
 
 from sparklake.config import JARS_FOLDER
@@ -40,12 +42,20 @@ DELTA_CATALOG = (
 
 _ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
-_JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
-_EXCLUDES, _IVY = "spark.jars.excludes", "spark.jars.ivy"
-# Spark contains what Delta needs besides: without this, Ivy downloads 33 jars of 87 MB.
-_NOT_NEEDED = (
-    "org.*:*,com.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*"
-)
+_JARS, _REPOSITORIES = "spark.jars", "spark.jars.repositories"
+_IVY_SETTINGS = "spark.jars.ivySettings"
+# Spark contains what Delta needs besides.
+_IVY_MODULE = """<ivy-module version="2.0">
+  <info organisation="sparklake" module="delta"/>
+  <configurations defaultconfmapping="default-&gt;default"><conf name="default"/></configurations>
+  <dependencies>{}</dependencies>
+</ivy-module>
+"""
+_IVY_RESOLVERS = """<ivysettings>
+  <settings defaultResolver="all"/>
+  <resolvers><chain name="all">{}</chain></resolvers>
+</ivysettings>
+"""
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 """The option that restricts a JVM's log to warnings and errors, on stderr."""
@@ -93,7 +103,6 @@ def active_session() -> SparkSession | None:
 def spark_session(app_name: str = "sparklake") -> SparkSession:
     """Return the active session or a new one, local outside of spark-submit."""
     try:
-        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependencyError(
@@ -105,24 +114,13 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         # Unchanged: the builder would replace its settings.
         return active
     if _starts_a_jvm_here():
-        os.environ["JAVA_HOME"] = str(find_java_home())
+        os.environ["JAVA_HOME"] = str(_quiet_java_home(find_java_home()))
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _chooses_its_own_master():
         return _session(SparkSession.builder.appName(app_name), {})
-    jars = _jar_settings()
-    try:
-        return _session(SparkSession.builder.appName(app_name), {**_local_settings(), **jars})
-    except PySparkRuntimeError as error:
-        if _PACKAGES not in jars or "JAVA_GATEWAY_EXITED" not in str(error):
-            raise
-        _LOG.warning(
-            "this session has no Delta, because the jars of %s could not be downloaded: set "
-            "%s to a folder with these jars",
-            jars[_PACKAGES],
-            JARS_FOLDER,
-        )
-        return _session(SparkSession.builder.appName(app_name), _local_settings())
+    builder = SparkSession.builder.appName(app_name)
+    return _session(builder, {**_local_settings(), **_jar_settings()})
 
 
 def _session(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
@@ -158,19 +156,14 @@ def _jar_settings() -> dict[str, str]:
         return {}
     own, folder = _spark_defaults(), os.environ.get(JARS_FOLDER)
     added = sorted(map(str, Path(folder).glob("*.jar"))) if folder else []
-    settings: dict[str, str] = {}
     package = delta_package()
     present = map(str, Path(_spark_folder(), "jars").glob("delta-spark_*.jar"))
     if not any("delta-spark_" in each for each in (*added, *present, *own.values())):
-        if package is None:
-            return {_JARS: _joined(own.get(_JARS), *added)} if added else {}
-        downloaded = _downloaded(package)
-        added += downloaded
+        downloaded = _downloaded(package, own) if package else []
         if not downloaded:
-            settings = {_PACKAGES: _joined(own.get(_PACKAGES), package), _IVY: str(_ivy_folder())}
-            settings |= {} if _PACKAGES in own else {_EXCLUDES: _NOT_NEEDED}
-    if added:
-        settings[_JARS] = _joined(own.get(_JARS), *added)
+            return {_JARS: _joined(own.get(_JARS), *added)} if added else {}
+        added += downloaded
+    settings = {_JARS: _joined(own.get(_JARS), *added)} if added else {}
     name, extension = DELTA_EXTENSION
     catalog = {} if DELTA_CATALOG[0] in own else dict([DELTA_CATALOG])
     return {**settings, **catalog, name: _joined(own.get(name), extension)}
@@ -186,17 +179,60 @@ def delta_package() -> str | None:
     except ImportError:
         return None
     builder = configure_spark_with_delta_pip(SparkSession.Builder())
-    package: str = builder._options[_PACKAGES]
+    package: str = builder._options["spark.jars.packages"]
     return package
 
 
-def _downloaded(package: str) -> list[str]:
-    """Return the jars downloaded by Ivy in an earlier session: all or none."""
+def _downloaded(package: str, own: Mapping[str, str]) -> list[str]:
+    """Return Delta's jars, downloaded now or in an earlier session: all or none."""
     group, artifact, version = package.split(":")
-    names = (f"{group}_{each}-{version}.jar" for each in (artifact, "delta-storage"))
-    jars = [_ivy_folder() / "jars" / name for name in names]
+    artifacts = (artifact, "delta-storage")
+    folder = _ivy_folder() / "jars"
+    jars = [folder / f"{group}_{each}-{version}.jar" for each in artifacts]
     # A jar whose download was interrupted is no archive.
-    return [str(each) for each in jars] if all(map(is_zipfile, jars)) else []
+    if not all(map(is_zipfile, jars)):
+        log = _download([(group, each, version) for each in artifacts], folder, own)
+        if not all(map(is_zipfile, jars)):
+            _LOG.warning(
+                "this session has no Delta, because the jars of %s could not be downloaded (the "
+                "log: %s): set %s to a folder with these jars",
+                package,
+                log,
+                JARS_FOLDER,
+            )
+            return []
+    return list(map(str, jars))
+
+
+def _download(
+    modules: Iterable[tuple[str, str, str]], folder: Path, own: Mapping[str, str]
+) -> Path:
+    """Download jars with Spark's Ivy, which reports to the returned log."""
+    (ivy,) = Path(_spark_folder(), "jars").glob("ivy-*.jar")
+    log = folder.parent / "sparklake.log"
+    folder.mkdir(parents=True, exist_ok=True)
+    jars = "".join(
+        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} "
+        'transitive="false"/>'
+        for group, name, version in modules
+    )
+    roots = [each.strip() for each in own.get(_REPOSITORIES, "").split(",") if each.strip()]
+    resolvers = "".join(
+        f'<ibiblio name="{at}" m2compatible="true" root={quoteattr(root)}/>'
+        for at, root in enumerate(roots)
+    )
+    resolvers += '<ibiblio name="central" m2compatible="true"/>'
+    with TemporaryDirectory() as scratch:
+        module, settings = Path(scratch, "ivy.xml"), Path(scratch, "settings.xml")
+        module.write_text(_IVY_MODULE.format(jars))
+        settings.write_text(_IVY_RESOLVERS.format(resolvers))
+        java = [str(find_java_home() / "bin" / "java"), "-jar", str(ivy)]
+        command = [*java, "-settings", own.get(_IVY_SETTINGS, str(settings)), "-ivy", str(module)]
+        command += ["-cache", str(folder.parent / "cache"), "-types", "jar", "-retrieve"]
+        command.append(f"{folder}/[organisation]_[artifact]-[revision].[ext]")
+        with log.open("wb") as output:
+            subprocess.run(command, stdout=output, stderr=output, check=False)  # noqa: S603  (Spark's own jar)
+    return log
 
 
 def _ivy_folder() -> Path:
@@ -323,6 +359,12 @@ def find_java_home() -> Path:
         else f"Spark needs Java {_OLDEST_JAVA} or later, which was not found: set JAVA_HOME, "
         "or pip install 'sparklake[java]'"
     )
+
+
+def _quiet_java_home(home: Path) -> Path:
+    """Return the home of a wrapper without the module at which Java warns in each session."""
+    os.environ.setdefault("SPARKLAKE_JAVA", str(home / "bin" / "java"))
+    return Path(__file__).with_name("java")
 
 
 def _java_version(java: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,11 @@ NOWHERE = """
 """
 
 
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>io.delta</groupId>
+<artifactId>{}</artifactId><version>{}</version></project>
+"""
+
+
 def _run(code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if "SPARK" not in name}
     command = [sys.executable, "-c", code, *arguments]
@@ -80,8 +86,7 @@ def _run(code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess
 def test_a_session_of_our_own_is_local_and_quiet_and_has_delta(tmp_path: Path) -> None:
     done = _run(OWN_SESSION, str(tmp_path / "table"), SPARKLAKE_JARS=str(JARS))
     assert json.loads(done.stdout) == ["an app", "local[*]", "false", "UTC", 10]
-    noise = [line for line in done.stderr.splitlines() if "incubator" not in line]
-    assert noise == []
+    assert done.stderr == ""
 
 
 @pytest.mark.system
@@ -93,8 +98,11 @@ def test_a_session_starts_without_delta_where_its_jars_cannot_be_had(tmp_path: P
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     code = "from sparklake.session import spark_session; print(spark_session().range(7).count())"
     done = _run(code, HOME=str(tmp_path), SPARK_CONF_DIR=str(tmp_path))
-    assert done.stdout.splitlines()[-1] == "7"
-    assert "this session has no Delta, because the jars of io.delta:delta-spark_" in done.stderr
+    assert done.stdout == "7\n"
+    (warning,) = done.stderr.splitlines()
+    assert "this session has no Delta, because the jars of io.delta:delta-spark_" in warning
+    assert "set SPARKLAKE_JARS to a folder with these jars" in warning
+    assert "UNRESOLVED" in next(tmp_path.glob(".ivy*/sparklake.log")).read_text()
 
 
 @pytest.mark.system
@@ -118,26 +126,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.system
 def test_deltas_jars_are_downloaded_once(home: Path) -> None:
     package = session.delta_package()
     assert package is not None
-    settings = session._jar_settings()
-    assert settings["spark.jars.packages"] == package
-    assert "org.*:*" in settings["spark.jars.excludes"]
-    jars = Path(settings["spark.jars.ivy"], "jars")
-    jars.mkdir(parents=True)
     _, artifact, version = package.split(":")
-    names = [f"io.delta_{each}-{version}.jar" for each in (artifact, "delta-storage")]
-    for name in names:
-        (jars / name).write_bytes(b"interrupted")
+    repository = home / "repository" / "io" / "delta"
+    for name in (artifact, "delta-storage"):
+        folder = repository / name / version
+        folder.mkdir(parents=True)
+        with ZipFile(folder / f"{name}-{version}.jar", "w") as jar:
+            jar.writestr("a", "")
+        (folder / f"{name}-{version}.pom").write_text(POM.format(name, version))
+    (home / "spark-defaults.conf").write_text(
+        f"spark.jars.repositories {(home / 'repository').as_uri()}\n"
+    )
+    settings = session._jar_settings()
+    assert settings.items() >= {session.DELTA_EXTENSION, session.DELTA_CATALOG}
+    jars = [Path(each) for each in settings["spark.jars"].split(",")]
+    shutil.rmtree(home / "repository")
     assert session._jar_settings() == settings
-    for name in names:
-        with ZipFile(jars / name, "w"):
-            pass
-    again = session._jar_settings()
-    assert again["spark.jars"] == ",".join(str(jars / name) for name in names)
-    assert "spark.jars.packages" not in again
-    assert again.items() >= {session.DELTA_EXTENSION, session.DELTA_CATALOG}
+    jars[0].write_bytes(b"interrupted")
+    (home / "spark-defaults.conf").write_text(f"spark.jars.ivySettings {home / 'ivy.xml'}\n")
+    (home / "ivy.xml").write_text(NOWHERE.format(home))
+    assert session._jar_settings() == {}
 
 
 def test_the_users_own_settings_of_spark_are_extended(
@@ -149,14 +161,13 @@ def test_the_users_own_settings_of_spark_are_extended(
         "spark.sql.catalog.spark_catalog my.Catalog\n"
     )
     monkeypatch.setenv("SPARKLAKE_JARS", str(home))
-    (home / "two.jar").touch()
+    jar = "delta-spark_4.2_2.13-4.4.0.jar"
+    (home / jar).touch()
     settings = session._jar_settings()
-    package = session.delta_package()
-    assert settings["spark.jars.packages"] == f"org.apache.hadoop:hadoop-aws:3.5.0,{package}"
-    assert settings["spark.jars"] == f"/opt/one.jar,{home}/two.jar"
+    assert settings["spark.jars"] == f"/opt/one.jar,{home}/{jar}"
     assert settings["spark.sql.extensions"] == f"my.Extension,{session.DELTA_EXTENSION[1]}"
-    # What they exclude is theirs, and so is their catalog.
-    assert not settings.keys() & {"spark.jars.excludes", "spark.sql.catalog.spark_catalog"}
+    # Their packages and their catalog are theirs.
+    assert not settings.keys() & {"spark.jars.packages", "spark.sql.catalog.spark_catalog"}
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
     assert session._jar_settings() == {}
 

@@ -8,9 +8,15 @@ is in a folder of its own, because most tests need a session without it.
 
 from __future__ import annotations
 
+import ssl
 import subprocess
+import sys
+import warnings
 from importlib.metadata import version
 from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
+from cryptography.x509 import load_der_x509_certificate
 
 from benchmarks.spark import JARS, found_jars
 from sparklake.session import find_java_home
@@ -23,12 +29,14 @@ def main() -> None:
     java = find_java_home() / "bin" / "java"
     major, minor, *_ = version("pyspark").split(".")
     lists = Path(__file__).parents[1] / "jars"
+    JARS.mkdir(parents=True, exist_ok=True)
+    trust = _trust_store(JARS.parent / "trust.p12")
     own = lists / f"spark-{major}.{minor}.xml"
     wanted = own if own.exists() else lists / f"spark-{major}.xml"
     for each, folder in ((wanted, JARS), (lists / f"{wanted.stem}-azure.xml", JARS / "azure")):
         if not each.exists():
             continue
-        command = [java, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", each]
+        command = [java, *trust, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", each]
         fetched = [
             "-types",
             "jar",
@@ -37,8 +45,27 @@ def main() -> None:
             folder / "[artifact]-[revision].[ext]",
             "-sync",
         ]
-        subprocess.run([*map(str, command), *map(str, fetched)], check=True)
+        with (JARS.parent / "ivy.log").open("wb") as log:
+            done = subprocess.run([*map(str, command), *map(str, fetched)], stdout=log, check=False)
+        if done.returncode:
+            sys.exit(f"the jars of {each.name} could not be downloaded: see {log.name}")
     found_jars()
+
+
+def _trust_store(file: Path) -> list[str]:
+    """Return Java's options to trust the authorities that Python trusts, such as a company's."""
+    certificates = ssl.create_default_context().get_ca_certs(binary_form=True)
+    with warnings.catch_warnings():  # Old authorities deviate from the rules.
+        warnings.simplefilter("ignore")
+        authorities = [
+            pkcs12.PKCS12Certificate(load_der_x509_certificate(each), str(number).encode())
+            for number, each in enumerate(certificates)
+        ]
+    if not authorities:
+        return []
+    file.write_bytes(pkcs12.serialize_java_truststore(authorities, NoEncryption()))
+    name = "-Djavax.net.ssl.trustStore"
+    return [f"{name}={file}", f"{name}Type=PKCS12", f"{name}Password="]
 
 
 if __name__ == "__main__":
