@@ -58,7 +58,7 @@ class DeltaCommit:
 
     @property
     def merged(self) -> tuple[str, ...]:
-        """The origins of the commits of which this one has the effects, by a merge of rows."""
+        """The origins of merged commits whose effects this one has."""
         return self._origins(MERGED)
 
     def _origins(self, name: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def check_replaced(
     own: Iterable[DeltaCommit],
     others: Iterable[DeltaCommit],
 ) -> None:
-    """Reject dropped columns of a side that overwrote rows, beside rows of the other side.
+    """Reject columns that a side dropped and overwrote, beside rows of the other side.
 
     The new rows stay, so they come after the overwrite, but then they had none of these columns.
     """

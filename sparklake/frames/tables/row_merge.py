@@ -206,7 +206,8 @@ def row_merge(sides: RowSides, rows: Rows, schema: StructType, key: Sequence[str
     outcome = F.coalesce(_unmerged(), _operation(schema))
     result = _apart(merged.withColumn(OUTCOME, outcome))
     result = result.where(F.col(OUTCOME).isNotNull() | F.col(BOTH))
-    result = result.select(KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED, BOTH)
+    columns = (KEY, OUTCOME, *SIDES, CELLS, DECISIONS, MERGED, BOTH)
+    result = result.select(*columns)
     return RowMerge(result, schema, key, sides)
 
 
@@ -307,7 +308,7 @@ def _key_columns(merge: RowMerge) -> StructType:
 
 
 def key_ranges(merge: RowMerge, added: DataFrame) -> DataFrame:
-    """Return the minima and maxima of ranges of keys as text, at most 16; empty without a key.
+    """Return the minima and maxima of key ranges as text, at most 16; empty without a key.
 
     Types with ambiguous texts are left out.
     """

@@ -83,7 +83,7 @@ def united(
 def _check_format(
     document: Document, theirs: Iterable[IcebergCommit], ours: Iterable[IcebergCommit]
 ) -> None:
-    """Reject new position deletes of an earlier format version beside vectors of the same files.
+    """Reject new position deletes beside vectors for the same files.
 
     A vector replaces all position deletes of its file.
     """

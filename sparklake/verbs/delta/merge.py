@@ -99,7 +99,7 @@ def _united(
     if rule is None or not merged.commits or dest.ids == base.ids:
         return union
     commits = merged.commits if len(bases) == 1 else None
-    pending = DeltaRows(context, trees, rule, folder, logs, log_sides, commits)
+    pending = DeltaRows(context, trees, rule, folder, logs=logs, log_sides=log_sides, union=commits)
     return replace(union, pending=pending)
 
 

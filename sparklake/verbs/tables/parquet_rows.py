@@ -74,7 +74,9 @@ def find_parquet_rows(
             "files: merge without the rule for this folder"
         )
     has_union = not source.every & dest.every
-    table = ParquetRows(context, sides.trees, folder, rows, source, dest, has_union)
+    table = ParquetRows(
+        context, sides.trees, folder, rows, source=source, dest=dest, has_union=has_union
+    )
     for version in versions:
         check_no_other(version.other, folder, version.ref)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
