@@ -95,7 +95,9 @@ class DeltaLakePort:
             rows = arrow_table(_added(change))
             write_deltalake(delta, rows, mode="overwrite", predicate=predicate)
         elif isinstance(operation, Restore):
-            delta.restore(last_version(files_of(self.repo, base)))
+            version = last_version(files_of(self.repo, base))
+            if version < delta.version():
+                delta.restore(version)
         elif isinstance(operation, AddColumn):
             delta.alter.add_columns([Field(operation.name, PrimitiveType("string"))])
         elif isinstance(operation, SetProperty):
