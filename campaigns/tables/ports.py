@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
-from uuid import UUID
-
-import pyarrow.parquet as pq
 
 from campaigns.iceberg.branch_tables import at as open_iceberg
-from campaigns.tables.arrow_rows import arrow_table
+from campaigns.tables.arrow_files import change_format, put_files
 from campaigns.tables.choices import ROWS, Layout, Step
 from campaigns.tables.operations import (
     DELTA,
@@ -84,10 +79,11 @@ def _iceberg(version: int, mode: str) -> Kind:
     return Kind(ICEBERG, frozenset(every), properties, (PARQUET, DELTA))
 
 
-def _python(table_format: str, *operations: type[Operation], **properties: str) -> Kind:
-    return Kind(
-        table_format, frozenset({*ROWS, AddColumn, *operations}), properties, is_python=True
-    )
+def _python(
+    table_format: str, *operations: type[Operation], to: str = "", **properties: str
+) -> Kind:
+    every = {*ROWS, AddColumn, *operations, *([ChangeFormat] if to else [])}
+    return Kind(table_format, frozenset(every), properties, (to,), is_python=True)
 
 
 _PYICEBERG = (SetProperty, Widen, RenameColumn, DropColumn)
@@ -101,8 +97,8 @@ KINDS = {
     "delta vectors": _delta(Widen, enableDeletionVectors="true", enableTypeWidening="true"),
     "delta row tracking": _delta(enableRowTracking="true", enableDeletionVectors="true"),
     "delta mapped": _delta(Widen, RenameColumn, DropColumn, **_MAPPING),
-    "parquet by pyarrow": _python(PARQUET, Widen, Restore),
-    "delta by deltalake": _python(DELTA, SetProperty, AddCheck, Restore),
+    "parquet by pyarrow": _python(PARQUET, Widen, Restore, to=DELTA),
+    "delta by deltalake": _python(DELTA, SetProperty, AddCheck, Restore, to=PARQUET),
     "iceberg 1 by pyiceberg": _python(PYICEBERG, *_PYICEBERG, **{"format-version": "1"}),
     "iceberg 2 by pyiceberg": _python(PYICEBERG, *_PYICEBERG, **{"format-version": "2"}),
     "iceberg copy-on-write": _iceberg(2, "copy-on-write"),
@@ -195,42 +191,6 @@ class ParquetPort:
 
 def _part(table: Table, part: object) -> set[int]:
     return {at for at, row in table.rows.items() if row[PART] == part}
-
-
-def put_files(branch: Branch, table: Table, target: Target, random: Random) -> None:
-    """Put rows as Parquet files of Spark's names, each in its partition."""
-    rows = [*table.rows.values()]
-    random.shuffle(rows)
-    files: dict[str, bytes] = {}
-    parts = sorted({row[PART] for row in rows}, key=repr) if target.is_partitioned else [None]
-    for part in parts:
-        own = [row for row in rows if part is None or row[PART] == part]
-        folder = "" if part is None else f"{PART}={part}/"
-        for number in range(min(target.files, len(own))):
-            name = f"part-{number:05}-{UUID(int=random.getrandbits(128))}-c000.snappy.parquet"
-            body = BytesIO()
-            share = replace(table, rows=dict(enumerate(own[number :: target.files])))
-            pq.write_table(arrow_table(share, target.is_upper, part is None), body)
-            files[f"{PATH}/{folder}{name}"] = body.getvalue()
-    if files:
-        branch.put_many(files)
-
-
-def change_format(branch: Branch, table: Table, layout: Layout) -> None:
-    """Replace the table by one of another format, with the same rows."""
-    branch.delete_prefix(f"{PATH}/")
-    if table.format == PARQUET:
-        target = Target(table, PARQUET, layout.is_partitioned)
-        put_files(branch, table, target, layout.random("format", branch.name))
-        return
-    from deltalake import write_deltalake
-
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [PART] if layout.is_partitioned else None
-        write_deltalake(folder, arrow_table(table), partition_by=parts)
-        files = [each for each in Path(folder).rglob("*") if each.is_file()]
-        names = {f"{PATH}/{each.relative_to(folder)}": each.read_bytes() for each in files}
-        branch.put_many(names)
 
 
 # --- tables that Spark changes --------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
 from campaigns.iceberg.branch_tables import BranchTable
-from campaigns.tables.arrow_rows import arrow_table
+from campaigns.tables.arrow_files import arrow_table, change_format
 from campaigns.tables.choices import Layout, Step
 from campaigns.tables.operations import (
     ID,
@@ -61,10 +61,14 @@ class DeltaLakePort:
             folder = export_table(self.repo, branch.name, Path(name))
             before = {*folder.rglob("*")}
             for each in step:
+                if each.after.format:
+                    break
                 self._run(str(folder), each, layout, base)
             new = [each for each in folder.rglob("*") if each.is_file() and each not in before]
             bodies = {f"{PATH}/{each.relative_to(folder)}": each.read_bytes() for each in new}
-            if bodies:
+            if step[-1].after.format:
+                change_format(branch, step[-1].after, layout)
+            elif bodies:
                 branch.put_many(bodies)
 
     def _run(self, place: str, change: Change, layout: Layout, base: str) -> None:
