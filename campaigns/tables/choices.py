@@ -83,12 +83,13 @@ class History:
 class Choices:
     """Chooses operations that a kind of table supports.
 
-    Ids are unique in a table, except for every tenth one, where insertions ignore those there.
+    Ids are unique, except on the sides of every tenth table, where insertions ignore those there.
     """
 
     random: Random
     kinds: frozenset[type[Operation]]
     formats: Sequence[str]
+    has_unique_ids: bool = False
     is_unique: bool = field(init=False)
     number: int = 0
     base: Table = EMPTY
@@ -103,7 +104,7 @@ class Choices:
         for _ in range(self.random.randint(0, 2)):
             main.append([self.change(main[-1][-1].after)])
         self.base = main[-1][-1].after
-        self.is_unique = self.random.random() < 0.9
+        self.is_unique = self.has_unique_ids or self.random.random() < 0.9
         history = History(main, self.base, [])
         for _ in range(sides):
             history.sides.append(self._side(history))

@@ -108,7 +108,8 @@ class Campaign:
         self._families.clear()
         self._outcomes.clear()
         kind, random = KINDS[name], Random(seed)
-        history = Choices(random, kind.operations, kind.formats).history(SIDES)
+        choices = Choices(random, kind.operations, kind.formats, kind.has_unique_ids)
+        history = choices.history(SIDES)
         is_partitioned = random.random() < 0.5
         for layout in (Layout("a", is_partitioned, seed), Layout("b", not is_partitioned, seed)):
             folder = Path(tempfile.mkdtemp(dir=self.folder))
@@ -288,7 +289,9 @@ class Pair:
 
     def _choices(self, table: Table) -> Choices:
         kind = self.family.kind
-        choices = Choices(self.random, kind.operations - {Restore, ChangeFormat}, kind.formats)
+        choices = Choices(
+            self.random, kind.operations - {Restore, ChangeFormat}, kind.formats, True
+        )
         choices.number, choices.base = 1000 + self.random.randrange(1000), table
         return choices
 

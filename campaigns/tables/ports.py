@@ -54,6 +54,8 @@ class Kind:
     properties: Mapping[str, str] = field(default_factory=dict)
     formats: tuple[str, ...] = (PARQUET,)
     """What a migration leads to."""
+    has_unique_ids: bool = False
+    """Whether every history keeps ids unique, because rows are replaced by id."""
     is_python: bool = False
     """Whether no round needs Spark. Such kinds have no merges by key."""
 
@@ -82,8 +84,11 @@ def _iceberg(version: int, mode: str) -> Kind:
 def _python(
     table_format: str, *operations: type[Operation], to: str = "", **properties: str
 ) -> Kind:
-    every = {*ROWS, AddColumn, *operations, *([ChangeFormat] if to else [])}
-    return Kind(table_format, frozenset(every), properties, (to,), is_python=True)
+    every: set[type[Operation]] = {*ROWS, AddColumn, *operations}
+    if to:
+        every.add(ChangeFormat)
+    is_by_id = table_format == PYICEBERG
+    return Kind(table_format, frozenset(every), properties, (to,), is_by_id, is_python=True)
 
 
 _PYICEBERG = (SetProperty, Widen, RenameColumn, DropColumn)
@@ -274,7 +279,8 @@ class SparkPort:
                 if target.format != DELTA:
                     return False
                 options = {"replaceWhere": operation.where.sql()}
-        rows = self.spark.sql(target.query(operation.rows))
+        # Delta compares the case of partition columns.
+        rows = self.spark.sql(replace(target, is_upper=False).query(operation.rows))
         branch.write(rows, PATH, target.format, mode, _parts(target), **options)
         return True
 

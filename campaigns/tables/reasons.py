@@ -27,6 +27,7 @@ REASONS = {
         "overwrote rows and dropped or changed the column",
         "both sides added files to the table .*, with different types",
         "source's column .* needs other ids",
+        "(source|dest)'s table (has a lower|lacks the feature)",
     ),
     "both sides changed a property": ("both sides changed the property",),
     "rows that a constraint of the other side excludes": ("constraint",),

@@ -40,16 +40,21 @@ Change = tuple[bytes, StoredValues]
 def replaced_table(
     context: Context, sides: ThreeWayTrees, table: bytes, resolution: Resolution
 ) -> TableUnion | None:
-    """Return the union of a table with different formats in source and dest, if both changed it.
+    """Return the union of a table with other formats in source, dest or base, if both changed it.
 
     If only one side changed it, a merge by keys is correct. Files that readers skip, such as
-    `_SUCCESS`, are no change.
+    `_SUCCESS`, are no change. A table of one format that both sides created is no replaced one.
     """
     source, dest = (_table_format(context, each, table) for each in (sides.source, sides.dest))
-    if source == dest:
+    if source == dest == _PLAIN:
         return None
-    trees = [context.graph.commit(each).meta_range_id for each in sides.bases[1:] and sides.bases]
-    bases = {_table_format(context, each, table) for each in trees or [sides.base]}
+    commits = [context.graph.commit(each).meta_range_id for each in sides.bases[1:] and sides.bases]
+    trees = commits or [sides.base]
+    bases = {_table_format(context, each, table) for each in trees}
+    if source == dest and (
+        dest in bases or not any(_has_files(context, each, table) for each in trees)
+    ):
+        return None
     replaced = _ReplacedTable(context, sides, table, bases, (source, dest))
     changes = tuple([*islice(replaced.changes(each), _SHOWN)] for each in (SOURCE, DEST))
     is_whole = sides.path_filter.holds(prefix_interval(table))
@@ -127,6 +132,12 @@ class _ReplacedTable:
         """Return whether the sides differ, or both removed a file, which means its rows."""
         _, source, dest = map(stored_record_id, stored)
         return source != dest or (dest is None and self.bases == {_PLAIN})
+
+
+def _has_files(context: Context, tree: MetaRangeId, table: bytes) -> bool:
+    """Return whether a table has a file that readers do not skip."""
+    inside = overlapping(context.trees.get(tree).ranges, prefix_interval(table))
+    return any(not is_hidden(key[len(table) :]) for key, _ in records_in(context, inside, table))
 
 
 def _table_format(context: Context, tree: MetaRangeId, table: bytes) -> str:

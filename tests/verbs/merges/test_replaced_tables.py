@@ -235,6 +235,18 @@ def test_both_sides_created_a_table(repo: Repository, one: str, other: str) -> N
         repo.merge("dev", "main")
 
 
+@pytest.mark.parametrize(("old", "new"), [each for each in PAIRS if each[1] != "plain files"])
+def test_both_sides_replaced_a_table(repo: Repository, old: str, new: str) -> None:
+    """A union of two new tables would have each row of the old one twice."""
+    commit(repo.branch("main"), below(FORMATS[old]))
+    change = replacement(old, new)
+    diverge(repo, change, {name: body and body + b" " for name, body in change.items()})
+    with pytest.raises(
+        MergeConflictError, match=f"source changed it from {old} to {new}, and dest"
+    ):
+        repo.merge("dev", "main")
+
+
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_staged_changes_count(repo: Repository, old: str, new: str) -> None:
     main = repo.branch("main")
