@@ -104,7 +104,10 @@ class Campaign:
     def _grow(self, name: str, number: int) -> None:
         seed = f"{self.seed} {name} {number}"
         if self._name == seed:
+            if len(self._families) < len(LAYOUTS):
+                raise WrongTableError("the history of this table failed, see its first round")
             return
+        self._name = seed
         self._families.clear()
         self._outcomes.clear()
         kind, random = KINDS[name], Random(seed)
@@ -114,7 +117,6 @@ class Campaign:
         for layout in (Layout("a", is_partitioned, seed), Layout("b", not is_partitioned, seed)):
             folder = Path(tempfile.mkdtemp(dir=self.folder))
             self._families[layout.name] = Family.grow(kind, history, layout, folder, self.spark)
-        self._name = seed
 
 
 def _compare(one: Outcome, other: Outcome, rule: str) -> None:
