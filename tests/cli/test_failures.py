@@ -92,7 +92,6 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (14, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
     (11, "protected", ["branch", "delete", "R/main", "--yes"]),
     (2, "invalid_input", ["import", "R/main/", "--from", "no-such-folder"]),
-    (2, "invalid_input", ["import", "R/main/", "--from", "full/file"]),
     (2, "invalid_input", ["import", "R/main/", "--inventory", "no-such-folder/manifest.json"]),
     (2, "invalid_input", ["export", "R/main", "--to", "full/file"]),
     (2, "invalid_input", ["repo", "create", "lakefs://another-one", "full/file"]),
