@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from sparklake.engine.base import Runner, Source, Work
 from sparklake.engine.choice import THREAD_RECORDS
-from sparklake.errors import InvalidInputError, InvalidRowsError
+from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError
 from sparklake.graveler.chunks import chunked
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import normalise_object_uri, open_object, open_store
@@ -78,13 +79,15 @@ def find_object(source: ImportSource) -> tuple[str, int, str] | None:
     store, key = open_object(str(source))
     if not key or key.endswith("/"):
         return None
-    with given_place():
+    # Reads of the source as a prefix report an invalid key.
+    with given_place(), suppress(InvalidKeyError):
         # A listing needs no other permission than that of a prefix.
         near = [store.find(key)] if store.traits.is_local else [*islice(store.list(key), 1)]
         info = next((each for each in near if each is not None and each.key == key), None)
         if info is None or any(True for _ in islice(store.list(f"{key}/"), 1)):
             return None
-    return key.rpartition("/")[2], info.size, normalise_object_uri(str(source))
+        return key.rpartition("/")[2], info.size, normalise_object_uri(str(source))
+    return None
 
 
 def open_source(context: Context, source: ImportSource) -> OpenSource:

@@ -183,7 +183,7 @@ def stage_objects(
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
     namespace = context.info.storage_namespace
-    warn_of_keys(context, state, [each.path.encode() for each in first])
+    warn_of_keys(context, state, [object_key(each.path) for each in first])
     if len(first) <= INLINE_ROWS:
         records = dict(object_record(each, namespace) for each in first)
         if len(records) < len(first):
