@@ -199,7 +199,7 @@ def test_the_sample_in_conf_is_valid() -> None:
         16 << 30,
         8,
         ("webhook", "python:sparklake.hooks.quality:*"),
-        ("lua",),
+        ("lua", "prepare-commit"),
         ("hooks.example.com", "10.20.0.0/16"),
         ("LAKEFSACTIONS_*",),
         BucketWrites.AUTO,
