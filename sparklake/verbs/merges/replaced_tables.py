@@ -58,7 +58,8 @@ def replaced_table(
     replaced = _ReplacedTable(context, sides, table, bases, (source, dest))
     changes = tuple([*islice(replaced.changes(each), _SHOWN)] for each in (SOURCE, DEST))
     is_whole = sides.path_filter.holds(prefix_interval(table))
-    is_mixed = not is_whole and {source} != bases
+    is_new = not any(_has_files(context, each, table) for each in (*trees, sides.dest))
+    is_mixed = not (is_whole or is_new) and {source} != bases
     if not changes[0] or not (changes[1] or is_mixed or len(bases) > 1):
         return None
     kind = dest if source == _PLAIN else source

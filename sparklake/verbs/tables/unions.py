@@ -113,7 +113,7 @@ class TableUnion:
     @property
     def message(self) -> str:
         why = f"{self.kind} table {self.name!r} cannot be merged: {self.refusal}"
-        if not self.may_be_taken:
+        if not (self.may_be_taken and self.drops):
             return why
         drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
         return f"{why}. {'; '.join(drops)}"

@@ -69,10 +69,10 @@ def put(repo: Repository, *paths: str) -> None:
     [
         *READS_OF_TABLES,
         lambda repo, path: repo.read("main", path, format="orc"),
-        lambda repo, path: repo.branch("main").write(ROWS, path, mode="append"),
+        lambda repo, path: repo.branch("main").write(ROWS, path, format="parquet", mode="append"),
         lambda repo, path: repo.branch("main").write(ROWS, f"{path}/new"),
         lambda repo, path: repo.branch("main").write(
-            ROWS, path, mode="overwrite-partitions", partition_by=["day"]
+            ROWS, path, format="parquet", mode="overwrite-partitions", partition_by=["day"]
         ),
     ],
     ids=["read", "view", "read-orc", "append", "write-new", "overwrite-partitions"],
