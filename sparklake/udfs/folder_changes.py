@@ -18,7 +18,7 @@ from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.buffers import mask_of
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.rows.settings import Workspace
-from sparklake.udfs.observed_changes import DATA_FILE, IN_TABLE
+from sparklake.udfs.observed_changes import DATA_FILE, IN_TABLE, first_files
 from sparklake.udfs.streams import open_tasks, records_of
 from sparklake.udfs.tasks import Batches, BatchStream
 
@@ -88,11 +88,8 @@ def _firsts(kind: FolderChange, keys: pa.Array) -> Iterator[tuple[bytes, bytes]]
     """Yield each folder with its first data file. `keys` are in order."""
     keys = keys.filter(pc.match_substring_regex(keys, DATA_FILE))
     keeps = kind in (FolderChange.SOURCE_KEEPS, FolderChange.DEST_KEEPS)
-    folders = pc.replace_substring_regex(keys, IN_TABLE if keeps else "[^/]*$", "")
-    encoded = folders.dictionary_encode()
-    _, first = np.unique(encoded.indices.to_numpy(), return_index=True)
-    files = keys.take(pa.array(first)).to_pylist()
-    yield from zip(encoded.dictionary.to_pylist(), files, strict=True)
+    for folder, key in first_files(keys, IN_TABLE if keeps else "[^/]*$"):
+        yield folder, key.as_py()
 
 
 def differing_files(base: Block, source: Block, dest: Block) -> pa.RecordBatch:

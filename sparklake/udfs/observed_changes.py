@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,11 +89,16 @@ def add_samples(samples: Samples, keys: pa.BinaryArray) -> None:
 def _add_keys(samples: Samples, keys: pa.Array) -> None:
     if not len(keys):
         return
-    folders = pc.replace_substring_regex(keys, IN_TABLE, "").dictionary_encode()
-    _, first = np.unique(folders.indices.to_numpy(), return_index=True)
-    for folder, key in zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True):
+    for folder, key in first_files(keys, IN_TABLE):
         if len(samples) < MAX_FOLDERS:
             samples.setdefault(folder, key.as_py())
+
+
+def first_files(keys: pa.Array, in_folder: str) -> Iterator[tuple[bytes, pa.Scalar]]:
+    """Yield each folder with its first key. The pattern matches the part below the folder."""
+    folders = pc.replace_substring_regex(keys, in_folder, "").dictionary_encode()
+    _, first = np.unique(folders.indices.to_numpy(), return_index=True)
+    yield from zip(folders.dictionary.to_pylist(), keys.take(pa.array(first)), strict=True)
 
 
 def table_folder(key: bytes) -> bytes | None:
