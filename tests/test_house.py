@@ -15,14 +15,18 @@ from collections.abc import Iterator
 from importlib import metadata
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import sparklake
+from tests.support.cases import for_each
 from tests.support.wheels import built_wheel, source_tree
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
@@ -100,7 +104,7 @@ def test_dependencies_are_bounded_on_both_sides() -> None:
         assert {">=", "<"} <= operators, f"{text} is not bounded on both sides"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each("name", MODULES)
 def test_module_imports_and_says_what_it_is_for(name: str) -> None:
     assert (importlib.import_module(name).__doc__ or "").strip(), f"{name} has no docstring"
 
@@ -155,14 +159,14 @@ def test_the_cluster_copies_the_logging_that_we_use() -> None:
 # --- the words ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("document", DOCUMENTS)
 def test_links_to_files_lead_somewhere(document: Path) -> None:
     targets = MARKDOWN_LINK.findall(document.read_text(encoding="utf-8"))
     paths = [each.partition("#")[0] for each in targets if "://" not in each]
     assert [each for each in paths if each and not (document.parent / each).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("document", DOCUMENTS)
 def test_tables_have_a_header(document: Path) -> None:
     lines = document.read_text(encoding="utf-8").splitlines()
     rules = [at for at, line in enumerate(lines) if re.match(r"\|[ :]*-", line)]

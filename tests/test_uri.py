@@ -18,6 +18,7 @@ from sparklake.uri import (
     repository_uri,
     same_repository,
 )
+from tests.support.cases import for_each
 
 GOOD = [
     ("lakefs://lake", LakeUri("lake")),
@@ -61,7 +62,7 @@ refs = st.from_regex(r"[A-Za-z0-9_.:+=@~^-]+", fullmatch=True)
 keys = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
-@pytest.mark.parametrize(("text", "uri"), GOOD)
+@for_each(("text", "uri"), GOOD)
 def test_a_uri_is_verbatim(text: str, uri: LakeUri) -> None:
     assert parse_uri(text) == uri
     assert str(uri) == text
@@ -83,7 +84,7 @@ def test_one_slash_is_named() -> None:
             parse_uri(text)
 
 
-@pytest.mark.parametrize("text", MALFORMED)
+@for_each("text", MALFORMED)
 def test_a_malformed_uri_is_named_with_a_right_one(text: str) -> None:
     for parse in (parse_uri, repository_uri, ref_uri, object_uri, prefix_uri):
         with pytest.raises(InvalidUriError, match="write lakefs://") as raised:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import pytest
-
 import benchmarks
+from tests.support.cases import for_each
 
 MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
 COMMANDS = {
@@ -37,7 +36,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each("name", MODULES)
 def test_it_imports(name: str) -> None:
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__

@@ -43,6 +43,7 @@ from campaigns.histories.requests import (
     Undo,
 )
 from campaigns.histories.serial_model import start
+from tests.support.cases import for_each
 
 START = start({"main": ("c0", {"a": "0"}), "dev": ("c0", {"a": "0"})})
 
@@ -291,13 +292,13 @@ REFUSED: dict[str, list[Call]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@for_each("name", ACCEPTED)
 def test_a_history_is_accepted(name: str) -> None:
     order = check_history(START, ACCEPTED[name])
     assert {id(each) for each in ACCEPTED[name] if each.end is not None} <= set(map(id, order))
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_an_anomaly_is_refused(name: str) -> None:
     with pytest.raises(HistoryError, match="none of these fits"):
         check_history(START, REFUSED[name])
@@ -364,7 +365,7 @@ def is_order(order: tuple[Call, ...]) -> bool:
     return state is not None
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each("seed", range(300))
 def test_random_histories_are_judged_as_by_brute_force(seed: int) -> None:
     chance = Random(seed)
     calls = random_history(chance)

@@ -30,6 +30,7 @@ from campaigns.tables.operations import (
 from campaigns.tables.ports import KINDS
 from campaigns.tables.reasons import REASONS, UnknownReasonError, reason_of
 from tests.campaigns.test_campaigns import SEED, check, share_of
+from tests.support.cases import for_each
 
 PYTHON_KINDS = tuple(name for name, kind in KINDS.items() if kind.is_python)
 BASE = {1: {"a": 1, "b": 1}, 2: {"a": 1, "b": 1}, 3: {"a": 1, "b": 1}}
@@ -110,7 +111,7 @@ def test_reasons_are_a_closed_list() -> None:
         reason_of("because")
 
 
-@pytest.mark.parametrize("name", KINDS)
+@for_each("name", KINDS)
 def test_histories_repeat_and_change_something(name: str) -> None:
     kind = KINDS[name]
     one, other = (Choices(Random("a"), kind.operations, kind.formats).history(6) for _ in range(2))

@@ -21,6 +21,7 @@ from sparklake import Lake
 from sparklake.cli.app import app
 from sparklake.verbs import commits
 from tests.cli.running import Scene, failed, failure, ok, run, said
+from tests.support.cases import for_each
 from tests.support.lakes import fingerprint
 
 SPARKLAKE = (sys.executable, "-m", "sparklake.cli")
@@ -288,23 +289,28 @@ def lake(home: Path) -> Iterator[Lake]:
         yield opened
 
 
-@pytest.mark.parametrize(("code", "kind", "words"), FAILURES, ids=lambda each: str(each)[:60])
+@pytest.fixture
+def untouched(lasting: Scene, lake: Lake) -> dict[str, Any]:
+    return fingerprint(lake, lasting.folder, names=[lasting.name])
+
+
+@for_each(("code", "kind", "words"), FAILURES)
 def test_a_failure_is_named_and_changes_nothing(
     lasting: Scene,
     lake: Lake,
+    untouched: dict[str, Any],
     code: int,
     kind: str,
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(lasting.folder)
-    before = fingerprint(lake, lasting.folder, names=[lasting.name])
     command = [re.sub(r"^R(?=/|$)", lasting.uri(), word) for word in words]
     error = failure(code, *command)
     assert error["kind"] == kind
     assert error["error"]
     assert "Traceback" not in error["error"]
-    assert fingerprint(lake, lasting.folder, names=[lasting.name]) == before
+    assert fingerprint(lake, lasting.folder, names=[lasting.name]) == untouched
 
 
 def test_every_command_fails_somewhere() -> None:
@@ -323,7 +329,7 @@ def command_names(command: Any, *parents: str) -> Iterator[tuple[str, ...]]:
         yield from command_names(inner, *parents, name)
 
 
-@pytest.mark.parametrize("words", USAGE, ids=" ".join)
+@for_each("words", USAGE)
 def test_wrong_usage_is_2(words: list[str]) -> None:
     ran = run(*words)
     assert ran.code == 2

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from typer.main import get_command
 
 from sparklake.cli.app import app
 from sparklake.cli.main import main
+from tests.support.cases import for_each
+
+if TYPE_CHECKING:
+    import pytest
 
 MOST_CHARACTERS = 60
 
@@ -28,14 +31,14 @@ def test_every_command_is_checked() -> None:
     assert {"sparklake", "merge", "gc rules set", "refs restore"} <= COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_help_is_plain_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [] if name == "sparklake" else name.split()
     assert main([*words, "--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: ")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_the_first_line_of_a_command_is_short(name: str) -> None:
     first, *rest = COMMANDS[name].help.split("\n")
     assert first.endswith(".")
@@ -43,7 +46,7 @@ def test_the_first_line_of_a_command_is_short(name: str) -> None:
     assert rest[:1] in ([], [""])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_the_first_sentence_of_an_option_is_short(name: str) -> None:
     for each in COMMANDS[name].params:
         text = getattr(each, "help", None)

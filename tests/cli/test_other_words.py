@@ -8,12 +8,13 @@ from typer.main import get_command
 from sparklake.cli.app import NOUNS, VERBS, app
 from sparklake.cli.other_words import _WORDS
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.support.cases import for_each
 
 ACCEPTED = {words: ours for words, ours in _WORDS.items() if isinstance(ours, list)}
 ANSWERED = {words: advice for words, advice in _WORDS.items() if isinstance(advice, str)}
 
 
-@pytest.mark.parametrize("words", ANSWERED)
+@for_each("words", ANSWERED)
 def test_foreign_words_are_answered_with_ours(words: str) -> None:
     ran = run(*words.split(), "lakefs://lake/main")
     assert (ran.code, ran.out) == (2, b"")
@@ -28,7 +29,7 @@ def test_all_words_of_the_issue_are_known() -> None:
     assert not known & {*VERBS, *set(NOUNS) - {"branch", "tag"}}
 
 
-@pytest.mark.parametrize("words", ACCEPTED)
+@for_each("words", ACCEPTED)
 def test_foreign_words_stand_for_a_command(words: str) -> None:
     found = get_command(app)
     for each in ACCEPTED[words]:

@@ -15,6 +15,7 @@ from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.unions.conflicts import UnmergeableTableError
+from tests.support.cases import for_each
 
 Fields = Mapping[str, Any]
 Actions = Sequence[Mapping[str, Any]]
@@ -508,7 +509,7 @@ def test_an_undo_restores_the_row_ids_of_files() -> None:
 # --- the table of features ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*FEATURES, "no such feature"])
+@for_each("name", [*FEATURES, "no such feature"])
 def test_each_feature_is_merged_or_refused_by_name(name: str) -> None:
     start = table(column("a"))
     sides = [side(start, *each, features=[name]) for each in ((), [[add("s")]], [[add("d")]])]

@@ -14,6 +14,7 @@ from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.unions.conflicts import UnmergeableTableError
+from tests.support.cases import for_each
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
 
 Actions = Sequence[dict[str, Any]]
@@ -118,7 +119,7 @@ OPERATIONS: dict[str, tuple[str, Operation]] = {
 }
 
 
-@pytest.mark.parametrize("one", OPERATIONS)
+@for_each("one", OPERATIONS)
 def test_each_operation_beside_each_other(one: str) -> None:
     """Two overwrites conflict if each has rows in the other's region: neither can be the first."""
     ours, source = OPERATIONS[one]
@@ -128,7 +129,7 @@ def test_each_operation_beside_each_other(one: str) -> None:
         assert found is (NONE in regions or (PARTITION in regions and partition == "1"))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@for_each("name", OPERATIONS)
 def test_what_is_repeated_overwrites_what_it_did_before(name: str) -> None:
     """As in the log of a branch into which a third one was merged, even twice."""
     region, write_file = OPERATIONS[name]
@@ -266,7 +267,7 @@ def named(partition: str | None) -> dict[str, Any]:
     return file(f"{partition}-file", partitionValues={"p": partition})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "ours", "other", "theirs", "together"),
     [
         ("p = 'a'", named("a"), "p = 'b'", named("b"), True),

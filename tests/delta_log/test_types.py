@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sparklake.unions.types import common_type
+from tests.support.cases import for_each
 
 
 def struct(**fields: Any) -> dict[str, Any]:
@@ -43,14 +42,14 @@ WIDER = [
 ]
 
 
-@pytest.mark.parametrize(("narrow", "wide"), WIDER)
+@for_each(("narrow", "wide"), WIDER)
 def test_a_wider_type_has_all_values(narrow: Any, wide: Any) -> None:
     assert common_type(narrow, wide) == wide
     assert common_type(wide, narrow) == wide
     assert common_type(array(narrow), array(wide)) == array(wide)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("long", "double"),

@@ -15,6 +15,7 @@ from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
 from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.unions.conflicts import UnmergeableTableError
+from tests.support.cases import for_each
 from tests.support.delta_model import (
     PROTOCOL,
     WRITES,
@@ -93,8 +94,8 @@ def check_union(base: Table, source: Table, dest: Table) -> None:
     assert union(base, source, merged).commits == merged.commits
 
 
-@pytest.mark.parametrize("theirs", WRITES)
-@pytest.mark.parametrize("ours", WRITES)
+@for_each("theirs", WRITES)
+@for_each("ours", WRITES)
 def test_what_each_writer_does_beside_each_other(theirs: str, ours: str) -> None:
     base = first_table()
     check_union(base, written(base, "source", [theirs]), written(base, "dest", [ours]))

@@ -6,13 +6,14 @@ import pytest
 
 from tests.docs.pages import PAGES, Kind, SnippetError, parse_page, read_page
 from tests.docs.scene import is_shown
+from tests.support.cases import for_each
 
 
 def fence(language: str, text: str = "x") -> str:
     return f"```{language}\n{text}\n```\n"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@for_each("name", PAGES)
 def test_every_fence_is_understood(name: str) -> None:
     read_page(name)
 

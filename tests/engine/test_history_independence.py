@@ -27,6 +27,7 @@ from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.support import oracle
+from tests.support.cases import for_each
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Layer, Trees, open_trees, records_of
 
@@ -264,9 +265,9 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("task_records", [1, 1_000_000])
-@pytest.mark.parametrize("as_run", [False, True], ids=["rows", "run"])
-@pytest.mark.parametrize("edit", EDITS)
+@for_each("task_records", [1, 1_000_000])
+@for_each("as_run", [False, True])
+@for_each("edit", EDITS)
 def test_edits_at_the_ends_of_ranges(edit: str, as_run: bool, task_records: int) -> None:
     size = 4
     capped = {

@@ -17,6 +17,7 @@ from sparklake.graveler.records import decode_record
 from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
+from tests.support.cases import for_each
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees
 
@@ -52,7 +53,7 @@ def check_conflict(conflict: Conflict, sides: Sides) -> None:
         assert identity == side.get(conflict.key)
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@for_each("batch", range(BATCHES))
 def test_random_merges_with_shared_identities(batch: int) -> None:
     chance = random.Random(batch)
     cases = [one_case(chance, b"case-%02d/" % number) for number in range(CASES)]
@@ -106,7 +107,7 @@ def test_every_row_is_merged(strategy: Strategy, range_records: int) -> None:
         assert outcome.conflicts == []
 
 
-@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+@for_each("row", MERGE_TABLE)
 def test_every_row_is_merged_alone(row: Row) -> None:
     with open_trees(4) as trees:
         for strategy in Strategy:

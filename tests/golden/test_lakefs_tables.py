@@ -30,6 +30,7 @@ from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
 from tests.support.blocks import flat, in_blocks
+from tests.support.cases import for_each
 from tests.support.oracle import value_record_id
 
 HERE = Path(__file__).parent
@@ -42,11 +43,7 @@ BY_ID = {each["id"]: each for each in COMMITS}
 
 commits = pytest.mark.parametrize("commit", COMMITS, ids=lambda each: each["message"])
 trees = pytest.mark.parametrize("commit", WITH_TREE, ids=lambda each: each["message"])
-range_records = pytest.mark.parametrize(
-    "row",
-    [row for rows in RANGES.values() for row in rows],
-    ids=lambda row: f"{row['key']}-{row['identity_hex'][:8]}",
-)
+range_records = for_each("row", [row for rows in RANGES.values() for row in rows])
 
 
 @pytest.fixture
@@ -227,7 +224,7 @@ STRIDE = 101
 FOOTER_BYTES = 53
 PADDING = range(-46, -12)
 
-tables = pytest.mark.parametrize("name", TABLES, ids=lambda name: name[:8])
+tables = for_each("name", TABLES)
 
 
 def read_table(name: str, root: Path) -> object:

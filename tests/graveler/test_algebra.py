@@ -20,6 +20,7 @@ from tests.graveler.merge_checks import blocks_of, check_merge, identity_or_none
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks, take_side
+from tests.support.cases import for_each
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import identities, records_of, staged_records
 
@@ -44,8 +45,8 @@ def check_merges(cases: Iterable[tuple[Contents, Contents, Contents]]) -> None:
 # --- merge ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", Strategy)
-@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+@for_each("strategy", Strategy)
+@for_each("row", MERGE_TABLE)
 def test_every_row_is_merged(row: Row, strategy: Strategy) -> None:
     sides = [{} if each is None else {b"key": each} for each in row[:3]]
     result = row.result(strategy)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from tests.graveler.merge_table import MERGE_TABLE, A, B, C, Row, X
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+@for_each("row", MERGE_TABLE)
 def test_every_row_is_classified(row: Row) -> None:
     assert classify(row.base, row.source, row.dest) is row.outcome
 
 
-@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+@for_each("row", MERGE_TABLE)
 def test_the_strategies_of_the_table_say_what_the_outcome_says(row: Row) -> None:
     for strategy in Strategy:
         settled = {

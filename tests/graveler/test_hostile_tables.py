@@ -29,6 +29,7 @@ from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, v
 from sparklake.graveler.sstable.reader import DataBlocks, read_sstable
 from sparklake.graveler.sstable.writer import make_table
 from tests.golden.test_lakefs_tables import NAMESPACE
+from tests.support.cases import for_each
 from tests.support.damage import Layout, damages, layouts, rocksdb_table
 
 HOSTILE = Path(__file__).parent.parent / "golden" / "hostile" / "range-segfault.bin"
@@ -186,8 +187,8 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
         return
 
 
-@pytest.mark.parametrize("number", [1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-@pytest.mark.parametrize("at", [0, 8, *(16 + 8 * each for each in range(len(BlockColumn) * 2))])
+@for_each("number", [1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+@for_each("at", [0, 8, *(16 + 8 * each for each in range(len(BlockColumn) * 2))])
 def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int) -> None:
     sound = OUR_FILES["none"]
     handle = meta_blocks(sound)[DIRECTORY]

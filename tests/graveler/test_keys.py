@@ -16,11 +16,12 @@ from sparklake.graveler.keys import (
     prefix_interval,
     successor,
 )
+from tests.support.cases import for_each
 
 some_keys = st.binary(min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "a",
@@ -37,14 +38,13 @@ some_keys = st.binary(min_size=1, max_size=4)
         "k" * 1024,
         "ž" * 512,
     ],
-    ids=lambda path: path[:20],
 )
 def test_paths_that_name_objects(path: str) -> None:
     assert object_key(path) == path.encode()
     assert key_path(object_key(path)) == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "reason"),
     [
         ("", "empty"),
@@ -60,7 +60,6 @@ def test_paths_that_name_objects(path: str) -> None:
         ("a/..", "leave the store's root"),
         ("a\0b", "leave the store's root"),
     ],
-    ids=lambda text: ascii(text[:20]),
 )
 def test_paths_that_cannot(path: str, reason: str) -> None:
     with pytest.raises(InvalidKeyError, match=reason):

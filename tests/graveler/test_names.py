@@ -18,6 +18,7 @@ from sparklake.graveler.refs.names import (
     validate_repository_name,
     validate_tag_name,
 )
+from tests.support.cases import for_each
 
 COMMIT_ID = "0123456789abcdef" * 4
 
@@ -44,7 +45,7 @@ def test_a_name_with_a_slash_is_refused_with_another_one(name: str, other: str |
             assert validate(other) == other
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "ref"),
     [
         ("main", Ref("main")),
@@ -75,7 +76,7 @@ def test_refs(text: str, ref: Ref) -> None:
     assert parse_ref(text) == ref
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -116,7 +117,6 @@ def test_refs(text: str, ref: Ref) -> None:
         "main~1234567890",
         "main~" + "9" * 5000,
     ],
-    ids=lambda text: ascii(text[:20]),
 )
 def test_malformed_refs(text: str) -> None:
     with pytest.raises(InvalidRefError):
@@ -180,17 +180,15 @@ BAD_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("validate", [validate_branch_name, validate_tag_name])
-@pytest.mark.parametrize("name", NAMES, ids=lambda name: name[:20])
+@for_each("validate", [validate_branch_name, validate_tag_name])
+@for_each("name", NAMES)
 def test_names(validate: Callable[[str], str], name: str) -> None:
     assert validate(name) == name
     assert parse_ref(name) == Ref(name)
 
 
-@pytest.mark.parametrize(
-    ("validate", "noun"), [(validate_branch_name, "branch"), (validate_tag_name, "tag")]
-)
-@pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: ascii(name[:20]))
+@for_each(("validate", "noun"), [(validate_branch_name, "branch"), (validate_tag_name, "tag")])
+@for_each("name", BAD_NAMES)
 def test_bad_names(validate: Callable[[str], str], noun: str, name: str) -> None:
     with pytest.raises(InvalidNameError, match=f"cannot be the name of a {noun}"):
         validate(name)
@@ -201,9 +199,7 @@ def test_repository_names(name: str) -> None:
     assert validate_repository_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["", "ab", "a" * 64, "-ab", "Abc", "a_b", "a.b", "a/b", "abc\n", "žluť", "a b"]
-)
+@for_each("name", ["", "ab", "a" * 64, "-ab", "Abc", "a_b", "a.b", "a/b", "abc\n", "žluť", "a b"])
 def test_bad_repository_names(name: str) -> None:
     with pytest.raises(InvalidNameError, match="cannot be the name of a repository"):
         validate_repository_name(name)

@@ -11,6 +11,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import merge_bases, needed_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from tests.support.cases import for_each
 
 History = dict[str, tuple[str, ...]]
 """The parents of each commit; parents come first."""
@@ -71,7 +72,7 @@ def grown(chance: random.Random, history: History, kept: set[str], steps: int) -
     return kept
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("history", "kept", "expected"),
     [
         (FORK, "l2 r", "c"),

@@ -26,6 +26,7 @@ from sparklake.graveler.planning.plan import (
 from sparklake.graveler.planning.segments import Segment, clusters, segments_apart, tiled
 from sparklake.graveler.ranges import RangeInfo, overlapping, range_list
 from sparklake.graveler.records import Record
+from tests.support.cases import for_each
 from tests.support.oracle import Contents, cut, file_id
 from tests.support.trees import records_of
 
@@ -117,7 +118,7 @@ def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> OpenPiece:
     return OpenPiece(Interval(start, stop), tuple(map(SideStream, sides)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "source", "dest", "pieces"),
     [
         ((), (), (), ()),

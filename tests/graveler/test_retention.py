@@ -13,6 +13,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import BranchRetention, Retention, expired_commits
+from tests.support.cases import for_each
 
 DAY = 24 * 60 * 60
 NOW = 1000 * DAY
@@ -51,7 +52,7 @@ SLOW = {"a": (40, []), "b": (3, ["a"]), "c": (300, ["b"]), "d": (1, ["c"])}
 SIDE = {**LINE, "x": (20, ["b"]), "y": (2, ["x"]), "m": (0.5, ["e", "y"])}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("history", "retention", "expired"),
     [
         (History(LINE, {"main": "e"}), None, ""),

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 
 from sparklake.hooks.webhooks import PrivateAddressError, addresses_of, is_public
+from tests.support.cases import for_each
 
 PUBLIC = [
     *("8.8.8.8", "1.1.1.1", "100.63.255.255", "100.128.0.0", "172.15.0.1", "172.32.0.1"),
@@ -39,12 +40,12 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@for_each("address", PUBLIC)
 def test_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@for_each("address", PRIVATE)
 def test_private(address: str) -> None:
     assert not is_public(address)
     with pytest.raises(PrivateAddressError, match="SPARKLAKE_HOOKS_PRIVATE"):

@@ -13,6 +13,7 @@ from sparklake.errors import InvalidHooksError
 from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
 from sparklake.hooks.events import EventName
 from sparklake.hooks.properties import PythonHook, ShellHook, Webhook, seconds
+from tests.support.cases import for_each
 
 GOOD = b"""
 name: checks of main
@@ -95,7 +96,7 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
     assert parse_action("a.yaml", GOOD).is_on(event, ref) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "said"),
     [
         (b"", "line 1: the file is empty"),

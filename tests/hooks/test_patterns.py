@@ -10,6 +10,7 @@ from sparklake.config import HookSettings, HookType
 from sparklake.hooks.patterns import is_host
 from sparklake.hooks.properties import PythonHook, ShellHook, Webhook, is_allowed
 from tests.hooks.test_webhooks import refused
+from tests.support.cases import for_each
 from tests.support.hook_server import hook_server
 
 HOOKS = "/opt/hooks/*"
@@ -30,7 +31,7 @@ def python(pattern: str, function: str) -> bool:
     return is_allowed(HookSettings(allow=(f"python:{pattern}",)), HookType.PYTHON, hook)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "word"),
     [
         *((HOOKS, "/opt/hooks/ok.sh"), (HOOKS, "/opt/hooks/..ok"), (HOOKS, "/opt/hooks/a b;c")),
@@ -43,7 +44,7 @@ def test_commands_within_a_pattern(pattern: str, word: str) -> None:
     assert shell(pattern, [word, "any", "arguments"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "word"),
     [
         *((HOOKS, "/opt/hooks/../../bin/sh"), (HOOKS, "/opt/hooks/..")),
@@ -62,7 +63,7 @@ def test_commands_outside_of_a_pattern(pattern: str, word: str) -> None:
     assert not shell(pattern, [word, "-c", "id"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text", "is_within"),
     [
         ("touch x; true", "touch x; true", True),
@@ -92,7 +93,7 @@ def test_links_are_not_resolved(tmp_path: Path) -> None:
     assert not shell("/bin/*", [f"{tmp_path}/hook"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "url"),
     [
         *((SITE, "https://host.example/a/b"), (SITE, "https://host.example/a/")),
@@ -111,7 +112,7 @@ def test_addresses_within_a_pattern(pattern: str, url: str) -> None:
     assert webhook(pattern, url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "url"),
     [
         *(

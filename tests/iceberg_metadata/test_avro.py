@@ -15,6 +15,7 @@ import pytest
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata import avro
 from sparklake.iceberg_metadata.avro import AvroFile
+from tests.support.cases import for_each
 from tests.support.iceberg import field, manifest
 
 SYNC = b"s" * 16
@@ -77,7 +78,7 @@ def test_records_by_field_id(codec: str) -> None:
     assert found == [{1: 7, 2: {1: 3, 2: None, 3: None}, 3: {1: b"x"}, 4: {}}] * 500
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "message"),
     [
         (b"PAR1", "not an Avro file"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from sparklake.cli.jobs import FILE
 from sparklake.errors import NotFoundError
 from tests.cli.running import Scene, ok
 from tests.cli.terminal import on_terminal
 from tests.jobs.running import job, run
+from tests.support.cases import for_each
 
 
 def test_the_path_is_that_of_the_file() -> None:
@@ -19,7 +18,7 @@ def test_the_path_is_that_of_the_file() -> None:
     assert FILE.is_file()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         *(["log", "lakefs://lake/main", "--amount", each] for each in ("0", "-1", "x")),
@@ -32,7 +31,6 @@ def test_the_path_is_that_of_the_file() -> None:
         ["repo list", "--engine", "dask"],
         ["stat"],
     ],
-    ids=" ".join,
 )
 def test_what_is_wrong_for_the_command_is_wrong_for_the_job(words: list[str]) -> None:
     ran = run(*words)

@@ -15,6 +15,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
 from sparklake.testing.lakes import commit_all, memory_lake
 from sparklake.verbs.refs.settings import LiveSettings
+from tests.support.cases import for_each
 from tests.support.lakes import fingerprint
 
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -77,7 +78,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(case, id=f"{title} {each.name} {type(wrong).__name__}")
 
 
-@pytest.mark.parametrize("case", list(cases()))
+@for_each("case", list(cases()))
 def test_every_verb_refuses_what_has_a_wrong_type(case: Case) -> None:
     verb, name, given, words = case
     with pytest.raises(InvalidInputError, match=f"'{name}' of {verb.__name__} must be an? "):

@@ -45,7 +45,8 @@ from tests.scenarios.bad_files import FILES
 from tests.scenarios.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.scenarios.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
 from tests.scenarios.refusals import never_refused, noted_refusals
-from tests.support.lakes import fingerprint, refused
+from tests.support.cases import for_each
+from tests.support.lakes import fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +55,23 @@ def small_lab(scratch: Path) -> Iterator[Lab]:
         yield make_lab(memory_lake(), folder)
 
 
+@pytest.fixture
+def untouched(small_lab: Lab) -> dict[str, Any]:
+    return fingerprint(small_lab.lake, small_lab.folder)
+
+
 @pytest.fixture(scope="module")
 def postgres_lab(dsn: str, scratch: Path) -> Iterator[Lab]:
     with memory_folder() as folder, postgres_lake(dsn) as lake:
         yield make_lab(lake, folder)
+
+
+@pytest.fixture
+def unchanged_lab(postgres_lab: Lab) -> Iterator[Lab]:
+    """Check at the end that no case has left a trace."""
+    before = fingerprint(postgres_lab.lake, postgres_lab.folder)
+    yield postgres_lab
+    assert fingerprint(postgres_lab.lake, postgres_lab.folder) == before
 
 
 LONG = "x" * 1025
@@ -658,20 +672,25 @@ CANNOT_BE_WRONG = {
 """Verbs that take nothing that could be wrong, or cannot be called here."""
 
 
-@pytest.mark.parametrize(("error", "words", "verb"), ROWS)
-def test_refused(small_lab: Lab, error: type[SparklakeError], words: str, verb: Verb) -> None:
-    with refused(small_lab.lake, error, words, small_lab.folder) as raised:
+@for_each(("error", "words", "verb"), ROWS)
+def test_refused(
+    small_lab: Lab, untouched: dict[str, Any], error: type[SparklakeError], words: str, verb: Verb
+) -> None:
+    with pytest.raises(error, match=words) as raised:
         verb(small_lab)
+    assert type(raised.value) is error
+    assert fingerprint(small_lab.lake, small_lab.folder) == untouched
     expected = [code for kind, code in EXIT_CODES.items() if issubclass(error, kind)]
     assert raised.value.exit_code == (expected or [12])[0]
 
 
-@pytest.mark.parametrize(("error", "words", "verb"), ROWS)
+@for_each(("error", "words", "verb"), ROWS)
 def test_refused_by_postgres(
-    postgres_lab: Lab, error: type[SparklakeError], words: str, verb: Verb
+    unchanged_lab: Lab, error: type[SparklakeError], words: str, verb: Verb
 ) -> None:
-    with refused(postgres_lab.lake, error, words, postgres_lab.folder):
-        verb(postgres_lab)
+    with pytest.raises(error, match=words) as raised:
+        verb(unchanged_lab)
+    assert type(raised.value) is error
 
 
 @pytest.mark.parametrize("kind", ["small_lab", "postgres_lab"])

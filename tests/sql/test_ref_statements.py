@@ -17,6 +17,7 @@ from sparklake.sql.ref_statements import (
 )
 from sparklake.sql.session import _RUNS
 from sparklake.uri import RefUri
+from tests.support.cases import for_each
 
 PARSED: dict[str, dict[str, Any]] = {
     "USE lakefs.lake": {"verb": "USE", "repository": "lake"},
@@ -76,12 +77,12 @@ PARSED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "fields"), PARSED.items())
+@for_each(("text", "fields"), PARSED.items())
 def test_statements_are_parsed(text: str, fields: dict[str, Any]) -> None:
     assert parse_ref_statement(text) == RefStatement(**fields)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "CREATE BRANCH",

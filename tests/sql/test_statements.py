@@ -24,6 +24,7 @@ from sparklake.sql.statements import (
 from sparklake.sql.tokens import check_comments, scan, split
 from sparklake.uri import RefUri
 from tests.sql.statements import SHAPES, plain_statements
+from tests.support.cases import for_each
 
 PLAIN = plain_statements()
 PLACE = RefUri("lake", "main")
@@ -38,7 +39,7 @@ def test_there_are_300_statements() -> None:
     assert len(set(PLAIN)) >= 300
 
 
-@pytest.mark.parametrize("text", PLAIN)
+@for_each("text", PLAIN)
 def test_statements_without_lake_tables_are_unchanged(text: str) -> None:
     assert rewritten(text) == text
     assert parse_ref_statement(text) is None
@@ -123,7 +124,7 @@ REWRITTEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), [each for each in REWRITTEN.items() if each[1]])
+@for_each(("text", "expected"), [each for each in REWRITTEN.items() if each[1]])
 def test_names_are_replaced(text: str, expected: str) -> None:
     assert rewritten(text) == expected
 
@@ -156,7 +157,7 @@ IN_USE = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), IN_USE.items())
+@for_each(("text", "expected"), IN_USE.items())
 def test_names_in_use_are_replaced(text: str, expected: str) -> None:
     assert rewritten(text, PLACE, ("view1",)) == expected
     assert rewritten(text.replace("lakefs.lake.v1.o", "y")) == text.replace("lakefs.lake.v1.o", "y")
@@ -232,7 +233,7 @@ UNKNOWN = {
 """Statements of unknown syntax, and whether they change the table."""
 
 
-@pytest.mark.parametrize(("shape", "changes"), UNKNOWN.items())
+@for_each(("shape", "changes"), UNKNOWN.items())
 def test_unknown_statements_are_sparks_without_a_table_of_the_ref(
     shape: str, changes: bool
 ) -> None:
@@ -276,7 +277,7 @@ this is no SQL
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("text", SPARKS)
+@for_each("text", SPARKS)
 def test_what_names_no_lake_table_is_sparks_after_use(text: str) -> None:
     names = () if text.startswith(("DECLARE", "EXECUTE", "CALL")) else ("o",)
     statement = find_tables(text, PLACE, is_table=lambda each: each in names)

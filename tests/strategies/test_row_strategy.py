@@ -13,6 +13,7 @@ from sparklake.strategies import Rows, rows
 from sparklake.strategies.choosing import named_strategy, parse_resolution, rule_pair
 from sparklake.strategies.judging import Judge
 from sparklake.strategies.row_strategy import Newest, key_in
+from tests.support.cases import for_each
 
 TEXTS = [
     ("rows", "rows()"),
@@ -28,7 +29,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name"), TEXTS)
+@for_each(("text", "name"), TEXTS)
 def test_text_of_a_strategy_for_rows_is_parsed_and_written(text: str, name: str) -> None:
     strategy = named_strategy(text)
     assert isinstance(strategy, Rows)

@@ -25,6 +25,7 @@ from sparklake.rows.objects import (
 )
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.staged_rows import stage_body, staged_record
+from tests.support.cases import for_each
 
 NAMESPACE = "s3://bucket/lake"
 STAGED_AT = 1_700_000_000_000_000_000
@@ -180,8 +181,8 @@ def test_a_deleted_row_is_a_tombstone() -> None:
     assert not is_tombstone(staged([{**MINIMAL, "deleted": False}])[0][1])
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Prague"])
+@for_each("unit", ["s", "ms", "us", "ns"])
+@for_each("zone", [None, "UTC", "Europe/Prague"])
 def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
     kind = pa.timestamp(unit, tz=zone)
     moment = pa.array([1_600_000_000], pa.int64()).cast(pa.timestamp("s", tz=zone)).cast(kind)
@@ -192,7 +193,7 @@ def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
     assert record_entry((b"a", stored)).mtime == 1_600_000_000 * 10**9
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "error", "reason"),
     [
         ({"path": None}, InvalidRowsError, "no path"),
@@ -206,7 +207,6 @@ def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
         ({"metadata": [("k", None)]}, InvalidRowsError, "'a' has no value for 'k'"),
         ({"metadata": [("k", "v" * 70_000)]}, InvalidRowsError, "at most 65536"),
     ],
-    ids=str,
 )
 def test_rows_that_cannot_be_staged(
     change: dict[str, Any], error: type[Exception], reason: str

@@ -14,6 +14,7 @@ from sparklake.graveler import kernel_choice
 from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.staged_rows import plain_addresses, plain_keys, plain_uris
+from tests.support.cases import for_each
 
 NAMESPACE = "s3://lake/repo"
 PARTS = ("s3", "s3a", "file", "S3", "http", ":", "/", "//", "://", ":///", ".", "..", "a", "b-_1")
@@ -81,7 +82,7 @@ def masks_of(texts: Any) -> list[list[bool]]:
     return [np.asarray(each).tolist() for each in found]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_kernels_find_the_same_plain_texts(seed: int) -> None:
     texts = texts_of(seed)
     found = masks_of(texts.slice(seed % 5))

@@ -12,6 +12,7 @@ import pytest
 from sparklake.errors import CorruptFileError
 from sparklake.vectors import bitmaps
 from sparklake.vectors.bitmaps import decode_bitmap, encode_bitmap, positions
+from tests.support.cases import for_each
 
 OF_CROARING = {
     "empty": ([], "c-muNfB*mh2mk>"),
@@ -85,7 +86,7 @@ def of_container(count: int, body: bytes, cookie: int = 12346) -> bytes:
     return struct.pack("<QIIIHHI", 1, 0, cookie, 1, 0, count - 1, 16) + body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "words"),
     [
         (b"", "truncated"),

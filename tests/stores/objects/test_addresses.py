@@ -18,6 +18,7 @@ from sparklake.stores.objects.addresses import (
     stored_addresses,
     unsupported_addresses,
 )
+from tests.support.cases import for_each
 
 LAKE = "https://acct.blob.core.windows.net/lake"
 
@@ -37,7 +38,7 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize(("given", "stored"), STORED.items())
+@for_each(("given", "stored"), STORED.items())
 def test_addresses_in_records(given: str, stored: str) -> None:
     assert stored_address(given) == stored
     shown = spark_free = given.replace("abfss://lake@acct.dfs.core.windows.net", LAKE)

@@ -8,11 +8,12 @@ import pytest
 
 from sparklake.errors import InvalidUriError
 from sparklake.stores.objects import describe_store, normalise_store_uri, open_object, open_store
+from tests.support.cases import for_each
 
 ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京", "a+b", "~", "x:y"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "expected"),
     [
         ("/lake", "file:///lake"),
@@ -60,7 +61,7 @@ def test_odd_directory_names_are_verbatim(tmp_path: Path, name: str) -> None:
     assert store.get(key) == b"body"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "uri",
     [
         "",

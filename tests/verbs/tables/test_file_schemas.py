@@ -21,6 +21,7 @@ from sparklake.verbs.tables.file_schemas import (
     differing_types,
     find_file_types,
 )
+from tests.support.cases import for_each
 from tests.support.parquet_types import STORED_TYPES
 
 
@@ -34,7 +35,7 @@ def stored(*fields: tuple[str, Any], **options: Any) -> ColumnTypes:
     return column_types(pq.ParquetFile(sink))
 
 
-@pytest.mark.parametrize("name", STORED_TYPES)
+@for_each("name", STORED_TYPES)
 def test_every_stored_type_has_the_name_of_sparks_type(name: str) -> None:
     kind = STORED_TYPES[name].spark
     types = column_types(pq.ParquetFile(io.BytesIO(STORED_TYPES[name].file())))
