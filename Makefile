@@ -5,9 +5,10 @@
 #   make test [ARGS="-k merge"]    run the tests that prove each behaviour once, in minutes;
 #                                  JOBS=4 sets the number of processes
 #   make test-system [ARGS=]       run the rest: clusters, spark-submit,
-#                                  crashes, races of processes, notebooks, more random cases
+#                                  crashes, races of processes, notebooks
 #   make test-fast                 run the tests of `make test` that start no JVM
-#   make test-slow                 run very many random cases, including a million merges;
+#   make test-slow                 run the tests of all verbs on Postgres, all of Spark's on
+#                                  Connect, and very many random cases, including a million merges;
 #                                  SPARKLAKE_TRIPLES, _SCHEDULES and _KERNEL_CASES set how many,
 #                                  SPARKLAKE_CAMPAIGN_PERCENT=100 runs all rounds of campaigns
 #                                  instead of 15 %, SPARKLAKE_SEED chooses which
@@ -19,6 +20,7 @@
 #   make test-airflow [AIRFLOW=2]  run the example DAGs on Airflow 3, in .venv-airflow, or on 2.10,
 #                                  in .venv-airflow2
 #   make test-dbt                  run the example project of dbt, in .venv-dbt
+#   make test-all                  run all of these, in hours; the last line has the sums
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compare with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   show how costs grow; see benchmarks/README.md for more
 #   make docs                      build the documentation site into build/docs/site, strictly
@@ -33,7 +35,7 @@
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests setup-others quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 test-dbt kernels release bench scale docs lint format constraints clean distclean
+.PHONY: help setup setup-tests setup-others quickstart test test-system test-fast test-slow test-fallback test-spark3 test-iceberg test-runtimes test-airflow test-airflow2 test-dbt test-all kernels release bench scale docs lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -141,13 +143,16 @@ test-airflow:
 	@$(MAKE) --no-print-directory $(airflow$(old_airflow))
 	@.venv-airflow$(old_airflow)/bin/python -m pytest --confcutdir=tests/airflow $(report) tests/airflow $(ARGS)
 
-# A quick share of them on Airflow 2.10, for CI.
+# A quick share of them on Airflow 2.10.
 test-airflow2:
 	@$(MAKE) --no-print-directory test-airflow AIRFLOW=2 ARGS="-k 'test_page or sensor or refused'"
 
 test-dbt:
 	@$(MAKE) --no-print-directory $(dbt)
 	@.venv-dbt/bin/python -m pytest --confcutdir=tests/dbt $(report) tests/dbt $(ARGS)
+
+test-all: setup-tests
+	@$(BIN)/python -m tools.all_tests
 
 AIRFLOW := 3
 old_airflow = $(filter 2,$(AIRFLOW))
@@ -162,7 +167,6 @@ dbt := VENV=.venv-dbt CONSTRAINTS=constraints-dbt.txt .venv-dbt/.installed-dbt
 setup-others:
 	@$(MAKE) --no-print-directory $(iceberg)
 	@$(MAKE) --no-print-directory $(airflow)
-	@$(MAKE) --no-print-directory $(airflow2)
 	@$(MAKE) --no-print-directory $(dbt)
 
 lint: $(VENV)/.installed-lint

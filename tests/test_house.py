@@ -24,6 +24,7 @@ from packaging.specifiers import SpecifierSet
 import sparklake
 from tests.support.cases import for_each
 from tests.support.wheels import built_wheel, source_tree
+from tools.all_tests import KINDS, counted
 
 if TYPE_CHECKING:
     import pytest
@@ -239,12 +240,25 @@ def test_every_test_is_run_by_one_command() -> None:
         assert sum(eval(chosen[each], {}, markers) for each in commands) == 1, markers
 
 
-def test_ci_runs_all_but_the_exhaustive_tests() -> None:
+def test_ci_runs_all_but_what_repeats() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     goals = re.findall(r"^make (?:--\S+ )*(.+?) <", script, re.MULTILINE)
-    others = "test-airflow test-runtimes test-iceberg test-dbt test-airflow2"
-    tests = ["test", "test-fallback", "test-system", others]
-    assert goals == ["lint setup-tests", "docs", *tests]
+    others = "test-airflow test-iceberg test-dbt"
+    assert goals == ["lint setup-tests", "docs", "test", "test-system", others]
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    all_tests = set(re.findall(r"^(test[a-z0-9-]*):", rules, re.MULTILINE))
+    # Of the first, `make test` runs all.
+    assert all_tests - {"test-fast", "test-all"} == set(KINDS)
+
+
+def test_the_last_line_of_all_tests_adds_up() -> None:
+    lines = [
+        "= 2 failed, 3 passed, 1 warning in 4.5s (0:01:02) =",
+        "7 passed, 1 error in 0.1s",
+        "x",
+    ]
+    assert counted(lines) == {"passed": 10, "failed": 3}
+    assert counted(["5 passed jobs", "=== 1 passed in 3s"]) == {"passed": 1}
 
 
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:

@@ -56,6 +56,7 @@ def without_rust(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, st
     return {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
 
+@pytest.mark.system
 def test_a_wheel_is_built_without_cargo_too(without_rust: dict[str, str], tmp_path: Path) -> None:
     wheel = built_wheel(source_tree(tmp_path / "tree"), **without_rust)
     packages = unpacked(wheel, tmp_path / "packages")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sparklake._scratch import remove_abandoned, scratch_folder
 
 HOLD = """
@@ -82,6 +84,7 @@ def test_what_is_of_others_stays(tmp_path: Path) -> None:
     assert being_made.exists()
 
 
+@pytest.mark.system
 def test_processes_that_begin_at_once_leave_each_other_alone(tmp_path: Path) -> None:
     """Each looks for what is abandoned while the others are about to lock their own."""
     subprocess.run([sys.executable, "-c", CROWD, str(tmp_path)], check=True)

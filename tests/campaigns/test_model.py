@@ -96,7 +96,16 @@ LEAST_STATES = {
 
 def timed(scenario: str, *values: object) -> Any:
     """Return a case of a test, which is a system test if its scenario takes seconds."""
-    is_slow = scenario in (EQUAL, MERGES, UNDO, EQUAL_SUSPENDED, TREE_MERGES)
+    is_slow = scenario in (
+        EQUAL,
+        MERGES,
+        UNDO,
+        EQUAL_SUSPENDED,
+        TREE_MERGES,
+        DEAD_SWEEP,
+        PURGE,
+        EQUAL_PURGE,
+    )
     return pytest.param(*values, id=str(values[0]), marks=pytest.mark.system if is_slow else [])
 
 

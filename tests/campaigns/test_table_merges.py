@@ -124,7 +124,10 @@ def test_histories_repeat_and_change_something(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
-@pytest.mark.parametrize("name", PYTHON_KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [PYTHON_KINDS[0], *(pytest.param(each, marks=pytest.mark.system) for each in PYTHON_KINDS[1:])],
+)
 def test_a_few_rounds(name: str, tmp_path: Path) -> None:
     figures, _ = campaign(Options(4, SEED, verbs=(name,)), tmp_path, None)
     check(figures, 4)

@@ -110,6 +110,7 @@ def test_bash_completes_uris_after_their_last_colon(program: Path, filled: Scene
     assert bash(program, f"merge --onto x {filled.uri('main~1')}") == []
 
 
+@pytest.mark.system
 def test_bash_completes_paths_by_folder(program: Path, filled: Scene) -> None:
     start = f"//{filled.name}/main/"
     assert bash(program, f"ls {filled.uri('main', 'r')}") == [
@@ -126,6 +127,7 @@ def test_bash_completes_paths_by_folder(program: Path, filled: Scene) -> None:
     assert bash(program, f"cat '{quoted}", quoted) == [f"{quoted}e.txt"]
 
 
+@pytest.mark.system
 def test_bash_runs_no_part_of_a_path(program: Path, filled: Scene) -> None:
     filled.put("main", {"q$(id)": "1", "q'; id; '": "2", "q": "3"})
     start = filled.uri("main", "q")

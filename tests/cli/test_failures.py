@@ -434,6 +434,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ran.code, ran.json["kind"], ran.err) == (130, "interrupted", "")
 
 
+@pytest.mark.system
 def test_a_reader_that_goes_away_is_no_error(scene: Scene) -> None:
     scene.put("main", {"a": "1"})
     for words in (["log", scene.uri("main")], ["branch", "list", scene.uri()], ["repo", "list"]):

@@ -39,6 +39,7 @@ def test_text_on_a_terminal_is_paged(commands: list[list[str]]) -> None:
     assert "paged:3 added" in shown(*commands[0], PAGER=MARKS)
 
 
+@pytest.mark.system
 def test_what_is_not_paged(commands: list[list[str]], scene: Scene, tmp_path: Path) -> None:
     words = commands[0]
     assert not is_paged(shown("--no-pager", *words, PAGER=MARKS))
@@ -58,6 +59,7 @@ def test_less_ends_at_once_if_everything_fits(commands: list[list[str]]) -> None
     assert shown(*commands[1], PAGER=shows, LESS="S").split()[-2:] == ["S", "-c"]
 
 
+@pytest.mark.system
 def test_a_pager_that_ends_early_ends_the_command_in_silence(scene: Scene, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
@@ -76,6 +78,7 @@ def test_an_error_is_shown_without_a_pager(scene: Scene) -> None:
     assert "paged" not in seen
 
 
+@pytest.mark.system
 def test_long_differences_come_with_a_hint_for_people(scene: Scene, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()

@@ -52,12 +52,14 @@ def test_a_merge_counts_ranges_on_a_terminal(diverged: Scene) -> None:
     assert re.search(r"[03] of 3 ranges", seen)
 
 
+@pytest.mark.system
 def test_a_commit_counts_ranges_on_a_terminal(diverged: Scene) -> None:
     diverged.put("main", {"c": "1"})
     seen = on_terminal("commit", diverged.uri("main"), "-m", "x", command=AT_ONCE)
     assert re.search(r"committing.*[01] of 1 ranges", seen)
 
 
+@pytest.mark.system
 def test_a_diff_counts_ranges_beside_a_file(diverged: Scene, tmp_path: Path) -> None:
     words = ("diff", diverged.uri("main"), diverged.uri("dev"))
     with (tmp_path / "rows").open("wb") as rows:
@@ -69,6 +71,7 @@ def test_a_diff_counts_ranges_beside_a_file(diverged: Scene, tmp_path: Path) -> 
 RATE = r"[\d.]+ ([kMGTP]?B|objects)/s"
 
 
+@pytest.mark.system
 def test_a_folder_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "files" / "more").mkdir(parents=True)
     for name in ("a", "b", "more/c"):
@@ -92,6 +95,7 @@ def test_an_export_shows_objects_bytes_and_rate(scene: Scene, tmp_path: Path) ->
     assert re.search(rf"exporting.*2 of 2 objects, 2.0 kB of 2.0 kB, {RATE}", seen)
 
 
+@pytest.mark.system
 def test_a_collection_shows_objects_bytes_and_rate(scene: Scene) -> None:
     scene.put("main", {"a": "1" * 1500, "b": "2" * 500})
     ok("reset", "--yes", scene.uri("main"))
@@ -115,6 +119,7 @@ def test_the_remaining_time_follows_from_rate_and_total() -> None:
     assert re.fullmatch(r"1 of 4 objects, 500 B of 2.0 kB, 4\d B/s, 0:00:3\d left", shown)
 
 
+@pytest.mark.system
 def test_a_pipe_sees_no_objects(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a").write_text("1")
@@ -128,6 +133,7 @@ def test_a_pipe_sees_no_objects(scene: Scene, tmp_path: Path) -> None:
         assert "\x1b" not in ran.stderr
 
 
+@pytest.mark.system
 def test_a_quick_command_says_nothing_of_it(diverged: Scene) -> None:
     seen = on_terminal("diff", diverged.uri("main"), diverged.uri("dev"), command=NEVER)
     assert "~ changed" in seen
@@ -135,6 +141,7 @@ def test_a_quick_command_says_nothing_of_it(diverged: Scene) -> None:
     assert "ranges" not in seen
 
 
+@pytest.mark.system
 def test_a_program_is_told_nothing_of_it(diverged: Scene) -> None:
     words = ("merge", diverged.uri("dev"), diverged.uri("main"))
     ran = subprocess.run([*AT_ONCE, *words], capture_output=True, text=True, check=True)

@@ -175,6 +175,7 @@ def objects_of(scene: Scene) -> list[Path]:
     return [each for each in (scene.namespace / "data").rglob("*") if each.is_file()]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
 def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
     code, seen = answered(b"n\n", *words_of(deletion, doomed))
@@ -220,6 +221,7 @@ def test_a_deletion_of_a_branch_asks_and_says_how_to_undo_it(scene: Scene) -> No
     assert answered(b"", "branch", "delete", dev, "--yes")[0] == 0
 
 
+@pytest.mark.system
 def test_a_hard_reset_that_drops_changes_asks_and_says_how_to_undo_it(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     second = scene.commit("main", {"a": "2"})
@@ -236,6 +238,7 @@ def test_a_hard_reset_that_drops_changes_asks_and_says_how_to_undo_it(scene: Sce
     assert answered(b"", "hard-reset", main, back, "-y")[0] == 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 10), (b"y\n", 0)], ids=repr)
 def test_each_step_of_a_repair_is_asked_for(scene: Scene, answer: bytes, code: int) -> None:
     scene.commit("main", {"a": "the same", "b": "the same"})

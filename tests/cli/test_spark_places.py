@@ -51,6 +51,7 @@ def test_a_table_is_written_from_a_bucket(scene: Scene, place: str) -> None:
     assert f"Spark cannot read s3://{place}/none as parquet: [PATH_NOT_FOUND]" in wrong
 
 
+@pytest.mark.system
 def test_differences_are_saved_in_a_bucket(scene: Scene, place: str, spark: SparkSession) -> None:
     scene.commit("main", {"a": "1"})
     ok("put", "-", scene.uri("main", "b"), stdin=b"2")

@@ -80,6 +80,7 @@ def test_a_table_is_written(scene: Scene, tmp_path: Path, spark: SparkSession) -
     assert f"Spark cannot write {target}: " in wrong
 
 
+@pytest.mark.system
 @pytest.mark.spark
 def test_rows_in_conflict_are_saved(
     scene: Scene, tmp_path: Path, spark: SparkSession, home: Path

@@ -121,6 +121,7 @@ def test_the_version_says_that_kernels_are_off(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+@pytest.mark.system
 def test_the_script_works_as_the_module_does(scene: Scene) -> None:
     scene.put("main", {"a": "1"})
     ran = subprocess.run(
@@ -163,6 +164,7 @@ def test_dsn_comes_from_the_environment(dsn: str, monkeypatch: pytest.MonkeyPatc
     assert said("repo", "list") == []
 
 
+@pytest.mark.system
 def test_odd_names_stay_on_their_line(scene: Scene) -> None:
     ok("put", "-", scene.uri("main", "a\nb\x1b[31mc\u00a0d"), stdin=b"1")
     (line,) = ok("ls", "-r", scene.uri("main")).splitlines()
@@ -187,6 +189,7 @@ def test_long_names_are_not_wrapped_in_a_pipe(scene: Scene) -> None:
     assert ok("branch", "list", scene.uri()).splitlines()[1].split()[0] == name
 
 
+@pytest.mark.system
 def test_a_terminal_sees_colours_unless_it_is_told_not_to(scene: Scene) -> None:
     scene.put("main", {"a": "1"})
     coloured = on_terminal("diff", scene.uri("main"))

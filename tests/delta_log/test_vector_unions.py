@@ -86,7 +86,9 @@ def check_merge(
     return check(base, source, dest, serial(dest.rows, changes), outcomes, strict)
 
 
-@pytest.mark.parametrize("inline_bytes", [vectors.INLINE_BYTES, 0])
+@pytest.mark.parametrize(
+    "inline_bytes", [pytest.param(vectors.INLINE_BYTES, marks=pytest.mark.system), 0]
+)
 @pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
 def test_two_histories_with_merges_in_turn(
     writes: tuple[str, ...], strict: bool, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +114,7 @@ def test_two_histories_with_merges_in_turn(
     assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
 def test_single_commits_are_picked_and_the_branch_is_merged(
     writes: tuple[str, ...], strict: bool
@@ -132,6 +135,7 @@ def test_single_commits_are_picked_and_the_branch_is_merged(
     assert min(outcomes["merged"], outcomes["refused"]) > ROUNDS // 10, outcomes
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
 def test_commits_are_undone_after_later_ones(writes: tuple[str, ...], strict: bool) -> None:
     """Undo one commit of a history, then another one, and then the first undo."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +23,20 @@ if TYPE_CHECKING:
 RunPage = Callable[..., None]
 
 
-def pages_with(*, spark: bool, submits: bool) -> list[str]:
+QUICK = {
+    *("README.md", "docs/branches.md", "docs/history.md"),
+    *("docs/fsspec.md", "docs/import.md", "docs/postgres.md"),
+}
+"""The pages that `make test` runs; `make test-system` runs the others."""
+
+
+def pages_with(*, spark: bool, submits: bool) -> list[Any]:
     """Return the names of pages with snippets that run, by what they start."""
-    return [name for name in PAGES if _kind_of(name) == (spark and not submits, submits)]
+    return [
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.system)
+        for name in PAGES
+        if _kind_of(name) == (spark and not submits, submits)
+    ]
 
 
 def _kind_of(name: str) -> tuple[bool, bool] | None:

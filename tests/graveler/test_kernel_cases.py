@@ -253,8 +253,8 @@ def test_sound_records_are_not_declined() -> None:
 
 @needs_kernels
 def test_random_cases_are_equal_both_ways() -> None:
-    failures = sum(check(f"a sample {number}") for number in range(100))
-    assert failures > 10, "damage is noticed"
+    failures = sum(check(f"a sample {number}") for number in range(40))
+    assert failures > 3, "damage is noticed"
 
 
 @needs_kernels

@@ -107,6 +107,7 @@ def test_three_dots_need_two_refs(scene: Scene) -> None:
     assert since != job(0, "diff", main, dev, "--summary")
 
 
+@pytest.mark.system
 def test_pictures(scene: Scene, tmp_path: Path) -> None:
     scene.commit("main", {"a": "1"})
     main = scene.uri("main")

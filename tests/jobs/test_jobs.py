@@ -40,6 +40,7 @@ def test_an_import(scene: Scene, tmp_path: Path) -> None:
     assert job(2, *words, "--meta", "k")["kind"] == "invalid_input"
 
 
+@pytest.mark.system
 def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) -> None:
     rows = [("a", 1, "s3://bucket/a", "x"), ("b", -1, "s3://bucket/b", "x"), ("c", 3, "c", "x")]
     schema = "path string, size bigint, address string, checksum string"

@@ -172,6 +172,7 @@ def _collected(body: Body, work: pa.Table) -> list[pa.RecordBatch]:
     return list(body(work.to_batches()))
 
 
+@pytest.mark.system
 def test_tasks_in_other_processes_report_what_their_cache_did(
     namespace: str, refs: MemoryRefStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def repo(small_lake: Lake, place: Place) -> Repository:
     return small_lake.create_repository("lake", f"{place.uri}/lakes/one", range_records=2)
 
 
+@pytest.mark.system
 def test_the_story(
     repo: Repository,
     place: Place,

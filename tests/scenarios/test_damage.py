@@ -335,6 +335,7 @@ def answer_of_a_stranger(namespace: Path, verb: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("verb", ["look", "collect", "dump"])
 def test_what_must_write_finds_a_read_only_namespace_at_once(verb: str) -> None:
     with public_folder() as folder:

@@ -64,7 +64,6 @@ def expected(repo: Repository, folder: Path, name: str) -> dict[str, object]:
     return effects(twin)
 
 
-@pytest.mark.both_stores
 @pytest.mark.parametrize("name", VERBS)
 def test_a_repeated_run_changes_nothing_and_returns_the_first_result(
     filled: Repository, folder: Path, name: str

@@ -318,6 +318,7 @@ def test_namespaces_of_several_lakes_in_one_bucket(bucket: Bucket) -> None:
     assert third.collect_garbage(grace=NO_GRACE).run.objects == 0
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("scratch")
 def test_no_collection_or_purge_takes_from_a_namespace_inside_of_a_bucket(bucket: Bucket) -> None:
     root, lake = f"s3://{bucket.name}", memory_lake()

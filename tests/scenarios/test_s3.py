@@ -367,6 +367,7 @@ def test_a_bucket_that_is_not_there(small_lake: Lake, repo: Repository, bucket: 
         )
 
 
+@pytest.mark.system
 def test_no_permission(
     small_lake: Lake,
     used: Repository,
@@ -403,6 +404,7 @@ def test_what_must_write_finds_a_read_only_bucket_at_once(
     assert bucket.objects() == before
 
 
+@pytest.mark.system
 def test_the_permissions_of_the_page_suffice(
     small_lake: Lake, bucket: Bucket, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +465,7 @@ def test_paths_of_levels(used: Repository) -> None:
     assert [each.path for each in used.folder("staged")] == ["k", "m", "s"]
 
 
+@pytest.mark.system
 def test_refs_are_dumped_into_the_bucket_and_restored_from_it(
     repo: Repository, bucket: Bucket
 ) -> None:

@@ -25,6 +25,7 @@ def cached_logs(spark: SparkSession, folder: Path) -> list[str]:
     return [each for each in keys if str(folder) in each]
 
 
+@pytest.mark.system
 def test_writes_and_edits_leave_no_log_in_the_cache(
     spark: SparkSession, repo: Repository, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_spark_exports_what_one_process_does(
     assert tree_of(tmp_path / "spark") == contents(local, "main")
 
 
+@pytest.mark.system
 def test_a_delta_table_is_read_where_it_went(
     local_lake: Lake, names: Iterator[str], tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_merge_of_bad_rows_is_refused(spark: SparkSession, repository: Reposit
     assert run.hooks[0].output == "checked tables/items, tables/orders"
 
 
+@pytest.mark.system
 @pytest.mark.spark
 def test_both_sides_may_be_fine_and_their_merge_is_not(
     spark: SparkSession, repository: Repository

@@ -261,6 +261,7 @@ def test_null_and_repeated_keys_are_reported_by_side(spark: SparkSession) -> Non
     assert found == {("null key", 1), *repeated}
 
 
+@pytest.mark.system
 def test_added_keys_in_unchanged_files_are_repeated(spark: SparkSession) -> None:
     from sparklake.frames.tables.row_merge import added_keys, key_ranges, row_merge, with_repeated
 

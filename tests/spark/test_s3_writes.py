@@ -89,6 +89,7 @@ def without_s3a(spark: SparkSession, with_s3a: None) -> Iterator[None]:
         spark.conf.unset(name)
 
 
+@pytest.mark.system
 def test_spark_that_has_the_client_is_told(repo: Repository, with_s3a: None) -> None:
     assert spark_writing._has_spark_client(repo._context)
 

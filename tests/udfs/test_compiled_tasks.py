@@ -237,8 +237,8 @@ def check(seed: str) -> int:
 
 @needs_kernels
 def test_random_tasks_are_equal_both_ways() -> None:
-    failures = sum(check(f"a sample {number}") for number in range(200))
-    assert failures > 10, "damage is noticed"
+    failures = sum(check(f"a sample {number}") for number in range(60))
+    assert failures > 2, "damage is noticed"
 
 
 @needs_kernels

@@ -18,7 +18,7 @@ from tests.support.s3_fixtures import Bucket
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the Postgres twin of a test on memory to the system tests, unless it is marked.
+    """Leave the Postgres twin of a test on memory to `make test-slow`, unless it is marked.
 
     The contract of ref stores shows that both are alike.
     """
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         twin = call is not None and "postgres" in call.params.values()
         here = item.nodeid.startswith(("tests/verbs/", "tests/scenarios/"))
         if twin and here and not item.get_closest_marker("both_stores"):
-            item.add_marker(pytest.mark.system)
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def folder(scratch: Path) -> Iterator[Path]:
 @pytest.fixture(
     params=[
         pytest.param(1, id="small ranges"),
-        pytest.param(4096, id="large ranges", marks=pytest.mark.system),
+        pytest.param(4096, id="large ranges", marks=pytest.mark.exhaustive),
     ]
 )
 def desk(request: pytest.FixtureRequest, folder: Path) -> Desk:

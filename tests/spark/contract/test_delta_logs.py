@@ -20,6 +20,7 @@ ENGINE = "auto"
 TABLE = "tables/t"
 
 
+@pytest.mark.system
 def test_later_writes_copy_no_more_of_the_log(spark: SparkSession, repo: Repository) -> None:
     main, interval, copied = repo.branch("main"), 2, []
     for number in range(4):
@@ -58,6 +59,7 @@ def test_an_append_that_compacts_the_table(spark: SparkSession, repo: Repository
     assert len(rows.inputFiles()) < 3
 
 
+@pytest.mark.system
 def test_a_checkpoint_after_a_concurrent_append_is_dropped(
     spark: SparkSession, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

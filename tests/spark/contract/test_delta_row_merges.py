@@ -361,6 +361,7 @@ def test_merge_bases_that_disagree_on_a_table(
     assert at(repo, "y") == sorted(expected.values())
 
 
+@pytest.mark.system
 def test_keys_are_unique_whatever_the_files(
     repo: Repository, frame: Callable[..., DataFrame], edit: Callable[..., None]
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_session_without_delta_is_told(
     assert repo.writes() == []
 
 
+@pytest.mark.system
 def test_rows_are_deleted_by_vectors_in_every_edit(
     spark: SparkSession,
     repo: Repository,

@@ -100,6 +100,7 @@ def test_what_pyiceberg_wrote(repo: Repository, tmp_path: Path) -> None:
         repo.read("main", TABLE, "iceberg", timestampAsOf="2024-01-01")
 
 
+@pytest.mark.system
 def test_columns_named_like_ids_of_others(repo: Repository, tmp_path: Path) -> None:
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("n")
@@ -127,6 +128,7 @@ def test_deletes_of_both_kinds(repo: Repository, tmp_path: Path) -> None:
     assert repo.read("main", TABLE, versionAsOf=1).count() == 19
 
 
+@pytest.mark.system
 def test_position_deletes_of_version_2(repo: Repository, tmp_path: Path) -> None:
     table = HandTable(tmp_path / "t", 2)
     table.commit(table.data("a", *range(900)), table.data("b", 1000, 1001))
@@ -141,6 +143,7 @@ def test_position_deletes_of_version_2(repo: Repository, tmp_path: Path) -> None
     assert diff.left_files == (f"{TABLE}/data/a",)
 
 
+@pytest.mark.system
 def test_a_first_version_and_an_empty_table(repo: Repository, tmp_path: Path) -> None:
     table = HandTable(tmp_path / "t", 1)
     take(repo, table.folder)

@@ -169,6 +169,7 @@ def test_tasks_that_run_again(
     assert written == in_order(ds.dataset(tmp_path / "errors").to_table())
 
 
+@pytest.mark.system
 def test_a_listing_with_folders_side_by_side(
     make_twins: tuple[Repository, Repository], tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def with_environment(
         yield from read_inventory(terms, batches)
 
 
+@pytest.mark.system
 def test_an_inventory(
     make_twins: tuple[Repository, Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def test_results_that_nobody_wants_any_more_are_not_computed(
     check_ended_early(tmp_path)
 
 
+@pytest.mark.system
 @pytest.mark.connect
 def test_the_jobs_of_a_verb_are_called_what_they_are_for(spark: SparkSession) -> None:
     name = "spark.job.description"

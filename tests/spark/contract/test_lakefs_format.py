@@ -68,6 +68,7 @@ def test_both_ways_to_write_are_read_by_both_ways_to_read(
     ]
 
 
+@pytest.mark.system
 def test_filters_are_pushed_where_the_session_allows_it(
     registered: Lake, repo: Repository, spark: SparkSession, rows: DataFrame
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_cannot_be_read_says_why(
         spark.read.format("lakefs").options(**options).load(path).collect()
 
 
+@pytest.mark.system
 def test_deleted_rows_of_a_partitioned_delta_table_are_not_read(
     repo: Repository, spark: SparkSession, rows: DataFrame
 ) -> None:

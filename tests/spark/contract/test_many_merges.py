@@ -12,6 +12,7 @@ from tests.support.triples import random_triples, together
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("count", "range_records"),
     [(200, 3), *(pytest.param(1_000, size, marks=pytest.mark.exhaustive) for size in (8, 64))],

@@ -147,6 +147,7 @@ def check(
     return Counter(kind.split(":")[0] for kind, _ in results)
 
 
+@pytest.mark.system
 def test_a_sample_of_odd_folders(
     spark: SparkSession, lake: Lake, repo: Repository, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_repeated_append_adds_its_rows_once(
     assert repo.read("main", "t", table_format).count() == 15
 
 
+@pytest.mark.system
 def test_a_repeated_edit_of_a_delta_table_is_discarded(
     spark: SparkSession, repo: Repository
 ) -> None:

@@ -135,6 +135,7 @@ def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -
     assert {each.split("/")[2] for each in paths(repo)} == {f"day={each}" for each in "vwxyz"}
 
 
+@pytest.mark.system
 def test_files_of_both_sides_are_united_if_no_key_is_in_both(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(5, 5, "x")], mode="append")
@@ -148,6 +149,7 @@ def test_files_of_both_sides_are_united_if_no_key_is_in_both(repo: Repository) -
     assert "sparklake.merge.rows" not in commit.metadata
 
 
+@pytest.mark.system
 def test_keys_are_unique_whatever_the_files(repo: Repository) -> None:
     """Appends of both sides, and of one side beside unchanged files."""
     options = {"partition_by": ["day"]}
@@ -177,6 +179,7 @@ def test_keys_are_unique_whatever_the_files(repo: Repository) -> None:
     assert content(repo)[2:4] == [(3, 3, "v"), (3, 3, "y")]
 
 
+@pytest.mark.system
 def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(*row, row[0]) for row in BASE], f"{SCHEMA}, new int")
@@ -188,6 +191,7 @@ def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
     assert sorted(map(tuple, found)) == [*((*row, row[0]) for row in BASE[:3]), (4, 5, "y", 4)]
 
 
+@pytest.mark.system
 def test_names_of_columns_follow_sparks_rule_of_case(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(1, 10, "x"), *BASE[1:]], "ID int, A int, day string")
@@ -220,6 +224,7 @@ def test_rows_that_cannot_be_merged_are_a_conflict(repo: Repository, rule: str, 
     assert repo.branch("main").head == head
 
 
+@pytest.mark.system
 def test_wrong_number_of_written_rows_stops_a_merge(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +240,7 @@ def test_wrong_number_of_written_rows_stops_a_merge(
     assert repo.branch("main").head == head
 
 
+@pytest.mark.system
 def test_rule_with_wildcards_leaves_conflicts_of_folders(repo: Repository) -> None:
     diverge(repo, BASE)
     main, dev = (repo.branch(each) for each in ("main", "dev"))

@@ -124,6 +124,7 @@ def text_rows(spark: SparkSession, texts: list[str]) -> DataFrame:
     return spark.createDataFrame([(each,) for each in texts], "value string")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_rows_are_inserted_by_position(
     lake: Lake, rows: DataFrame, root: str, table_format: str
@@ -153,6 +154,7 @@ def test_layouts_of_the_catalog_are_refused(
     assert not repo.branch("main").is_dirty
 
 
+@pytest.mark.system
 def test_buckets_of_other_tables_are_those_of_spark(
     lake: Lake, spark: SparkSession, rows: DataFrame
 ) -> None:

@@ -107,6 +107,7 @@ def test_only_files_that_differ_are_read(repo: Repository, spark: SparkSession) 
     assert (everything.counts(), everything.schema_changes) == (RowCounts(added=6), ())
 
 
+@pytest.mark.system
 @pytest.mark.connect
 def test_columns_that_come_go_and_change(repo: Repository) -> None:
     old = {"id": pa.int32(), "n": pa.int32(), "m": pa.map_(pa.string(), pa.int32())}
@@ -158,6 +159,7 @@ def test_a_key_that_is_there_twice_is_named(repo: Repository) -> None:
             ask()
 
 
+@pytest.mark.system
 def test_partitions_are_columns_whose_type_all_files_decide(repo: Repository) -> None:
     null = "p=__HIVE_DEFAULT_PARTITION__"
     two_commits(

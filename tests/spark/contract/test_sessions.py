@@ -102,6 +102,7 @@ def test_a_name_that_the_ref_lacks_is_read_from_the_catalog(
         spark.sql("DROP TABLE both")
 
 
+@pytest.mark.system
 def test_delta_tables_outside_of_the_lake_open_in_a_session(
     lake: Lake, repo: Repository, spark: SparkSession, tmp_path: Path
 ) -> None:

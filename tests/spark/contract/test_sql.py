@@ -96,6 +96,7 @@ def test_changes_of_delta_tables_are_staged(sql: Run, main: Branch) -> None:
     assert sql("SELECT * FROM R.v1.tables.orders ORDER BY id") == [(1, 10.0), (2, 20.0)]
 
 
+@pytest.mark.system
 def test_a_merge_evolves_the_schema(sql: Run, main: Branch) -> None:
     merge = (
         "MERGE WITH SCHEMA EVOLUTION INTO R.main.tables.orders "
@@ -134,6 +135,7 @@ def test_tables_are_created_and_inserted_into(sql: Run, main: Branch) -> None:
     assert sql("SELECT count(*), max(id) FROM R.main.tables.days") == [(1, 7)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_partitions_get_what_sparks_own_tables_get(
     sql: Run, main: Branch, spark: SparkSession, tmp_path: Path, mode: str
@@ -169,6 +171,7 @@ def test_partitions_get_what_sparks_own_tables_get(
         spark.sql(f"DROP TABLE {own}")
 
 
+@pytest.mark.system
 def test_a_partition_is_found_as_it_is_spelled(sql: Run, main: Branch, spark: SparkSession) -> None:
     main.write(spark.sql("SELECT 1 AS id, '01' AS month"), "tables/m", partition_by=["month"])
     sql("INSERT OVERWRITE R.main.tables.m PARTITION (month = '01') SELECT 2")
@@ -244,6 +247,7 @@ def test_use_resolves_names_of_one_part(
     sql("DROP TABLE IF EXISTS R.main.tables.names")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
 def test_a_table_is_created_with_columns(sql: Run, main: Branch, table_format: str) -> None:
     columns = "id BIGINT, `a-b` DECIMAL(10, 2), tags ARRAY<STRUCT<k: STRING>>, day DATE"
@@ -255,6 +259,7 @@ def test_a_table_is_created_with_columns(sql: Run, main: Branch, table_format: s
     ]
 
 
+@pytest.mark.system
 def test_a_snapshot_of_dbt_is_merged(lake: Lake, repo: Repository, main: Branch, sql: Run) -> None:
     """Dbt compares it with a view of the rows, which it drops; other views are refused."""
     dbt, schema = _LakeSql(lake), f"lakefs.{quoted(repo.name)}.main.tables"
@@ -362,6 +367,7 @@ def outcome(run: Callable[[str], Any], text: str) -> Any:
     return re.sub(r"#\d+|\d{10,}|\w{3} \w{3} \d+ [\d:]+ \w+ \d+", "", repr(rows))
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:Deprecated in 4.0.0")
 def test_what_names_no_lake_table_is_as_in_spark(
     lake: Lake, repo: Repository, main: Branch, spark: SparkSession
@@ -392,6 +398,7 @@ def test_errors_have_the_names_of_the_statement(sql: Run, main: Branch) -> None:
         assert not re.search(r"delta\.`|delta`\.|sparklake_|/_lakefs|/tmp/", message), message
 
 
+@pytest.mark.system
 def test_doubled_quotes_and_options_in_sql(sql: Run, main: Branch, spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "it's"), (2, "a")], "id int, c string")
     main.write(rows, "tables/q", partition_by=["c"])
@@ -432,6 +439,7 @@ def test_what_is_refused_changes_nothing(sql: Run, main: Branch) -> None:
     assert not main.is_dirty
 
 
+@pytest.mark.system
 def test_a_statement_that_lost_a_race_runs_again(
     sql: Run, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,6 +456,7 @@ def test_a_statement_that_lost_a_race_runs_again(
     assert sql("SELECT price FROM R.main.tables.orders ORDER BY id") == [(11.0,), (22.0,)]
 
 
+@pytest.mark.system
 @pytest.mark.connect
 def test_lazy_frames_and_views_keep_their_version(
     sql: Run, lake: Lake, main: Branch, repo: Repository, spark: SparkSession

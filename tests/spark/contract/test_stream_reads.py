@@ -81,6 +81,7 @@ def test_a_stream_has_the_rows_of_each_commit_once(copy: Copy, table: Table) -> 
     assert copy.run("later", from_ref=first) == [2, 3, 4, 5, 6]
 
 
+@pytest.mark.system
 @BOTH
 def test_commits_that_change_rows_end_a_stream_or_are_left_out(copy: Copy, table: Table) -> None:
     start = table.commit(1)
@@ -98,6 +99,7 @@ def test_commits_that_change_rows_end_a_stream_or_are_left_out(copy: Copy, table
         copy.run("other", from_ref=head)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table", ["delta"], indirect=True)
 def test_rewrites_of_the_same_rows_add_nothing(copy: Copy, table: Table) -> None:
     table.commit(1)

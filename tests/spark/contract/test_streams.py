@@ -95,6 +95,7 @@ def test_each_batch_is_one_commit_with_its_offsets_and_none_is_repeated(
     assert (main.head.id, main.is_dirty, ids(repo)) == (head, False, [1, 2])
 
 
+@pytest.mark.system
 def test_a_stream_keeps_the_format_of_a_table(
     lake_of_home: Lake, repo: Repository, spark: SparkSession, source: Source
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_stream_keeps_the_format_of_a_table(
         writer.clusterBy("id").start(table)
 
 
+@pytest.mark.system
 def test_batches_that_wait_for_a_commit_are_not_staged_again_after_their_keys_expire(
     repo: Repository, source: Source, lake_dsn: str
 ) -> None:
@@ -171,6 +173,7 @@ def expire_keys(dsn: str) -> None:
         connection.execute("DELETE FROM sparklake.once_keys")
 
 
+@pytest.mark.system
 def test_lost_races_are_retried_and_the_table_can_be_replaced(
     repo: Repository, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
         frame.write.format("delta").mode("append").save(uri)
 
 
+@pytest.mark.system
 def test_one_file_under_two_names_is_read_twice(
     repo: Repository, main: Branch, spark: SparkSession
 ) -> None:
@@ -103,6 +104,7 @@ def test_one_file_under_two_names_is_read_twice(
     assert rust_rows(repo.view("main", TABLE)) == [(each // 2,) for each in range(6)]
 
 
+@pytest.mark.system
 def test_schemas_are_merged_where_that_is_asked_for(
     repo: Repository, main: Branch, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_table_is_read_as_it_was_written(
     same_rows(back.select("id", "name").withColumn("id", back.id.cast("int")), frame)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table_format", ["parquet", "orc", "avro"])
 def test_nested_rows_of_odd_partitions_come_back(
     repo: Repository, main: Branch, spark: SparkSession, table_format: str
@@ -325,6 +326,7 @@ def test_a_table_is_read_at_every_version(repo: Repository, main: Branch, frame:
     same_rows(repo.read("main", TABLE).select(order), three)
 
 
+@pytest.mark.system
 def test_a_table_of_many_writes_is_read_as_one(
     repo: Repository, main: Branch, spark: SparkSession, namespace: Path
 ) -> None:
@@ -442,6 +444,7 @@ def test_an_append_needs_the_columns_of_the_table(
     assert repo.read("main", TABLE).schema["price"].dataType.simpleString() == "string"
 
 
+@pytest.mark.system
 def test_nanoseconds_of_pandas(spark: SparkSession, repo: Repository, main: Branch) -> None:
     frame = pd.DataFrame({"id": [1], "at": pd.to_datetime(["2024-01-01 00:00:00.123456"])})
     assert frame["at"].dtype == "datetime64[ns]"

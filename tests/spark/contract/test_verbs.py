@@ -248,6 +248,7 @@ def test_a_task_that_runs_again_makes_the_same_tree(
     assert checksums(make_twins[0].objects("main")) == of_contents(expected)
 
 
+@pytest.mark.system
 def test_a_task_that_runs_beside_itself_makes_the_same_ranges(
     repo: Repository, runner: SparkRunner
 ) -> None:
@@ -395,6 +396,7 @@ def test_no_rows_are_a_data_frame_of_none(repo: Repository, spark: SparkSession)
     assert not main.is_dirty
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 def test_times_are_right_in_every_time_zone(
     repo: Repository, spark: SparkSession, zone: str

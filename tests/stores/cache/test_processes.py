@@ -87,6 +87,7 @@ def test_processes_share_a_small_cache(store: LocalStore, folder: Path) -> None:
     check(store, folder)
 
 
+@pytest.mark.system
 def test_killed_processes_leave_nothing_wrong(store: LocalStore, folder: Path) -> None:
     _, complaint = started("kill_readers", store, folder, 5, 30).communicate()
     assert complaint == ""

@@ -410,6 +410,7 @@ def test_a_reset_within_a_refusal_is_tried_again(s3_env: object, status: int, cu
 
 
 # botocore leaves the connection of headers that it cannot parse to the garbage collector.
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "answer",
@@ -451,6 +452,7 @@ def test_an_object_that_always_breaks_off_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_body_that_is_damaged_on_the_way(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:
@@ -492,6 +494,7 @@ def test_any_other_failure_names_the_object(endpoint: Callable[..., Endpoint]) -
 # --- processes ------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_forked_processes_have_clients_of_their_own(store: S3Store) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKS, store.uri], capture_output=True, text=True, timeout=120

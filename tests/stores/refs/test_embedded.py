@@ -184,6 +184,7 @@ def this_account() -> Account:
     return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
 
 
+@pytest.mark.system
 def test_a_home_with_a_long_path_has_its_socket_elsewhere(home: Path) -> None:
     if ROOT:
         os.environ[SYSTEM_FOLDER] += "x" * 90  # the fixture puts it back
@@ -278,6 +279,7 @@ def linked(source: str, dest: str) -> None:
         shutil.copy2(source, dest)
 
 
+@pytest.mark.system
 @as_root
 def test_root_copies_programs_out_of_a_private_folder(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -328,6 +330,7 @@ def user() -> Iterator[tuple[Account, Path]]:
         yield account, private_folder(folder / "user", account) / "home"
 
 
+@pytest.mark.system
 @as_root
 def test_an_ordinary_user_keeps_all_in_its_home(user: tuple[Account, Path]) -> None:
     account, home = user
@@ -343,6 +346,7 @@ def test_an_ordinary_user_keeps_all_in_its_home(user: tuple[Account, Path]) -> N
     assert {path.stat().st_mode & 0o077 for path in (home, home / "postgres")} == {0}
 
 
+@pytest.mark.system
 @as_root
 def test_root_works_in_an_ordinary_users_home_as_that_user(user: tuple[Account, Path]) -> None:
     account, home = user
@@ -374,6 +378,7 @@ def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> N
 # --- homes that move
 
 
+@pytest.mark.system
 def test_a_home_that_moves_keeps_its_refs(home: Path) -> None:
     with holder(home) as process:
         dsn_of(process)
@@ -457,6 +462,7 @@ def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) 
         assert visits(dsn_of(process)) == 4
 
 
+@pytest.mark.system
 def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
     for _ in range(5):
         server = embedded_dsn(home)
@@ -491,6 +497,7 @@ def test_a_server_ends_after_its_last_user_was_killed(home: Path) -> None:
         assert visits(dsn_of(third)) == 3
 
 
+@pytest.mark.system
 def test_a_watcher_that_was_killed_is_replaced(home: Path) -> None:
     with holder(home) as first:
         server = server_of(dsn_of(first))
@@ -517,6 +524,7 @@ def test_a_watcher_ends_with_the_server(home: Path) -> None:
     assert eventually(lambda: not running(watcher))
 
 
+@pytest.mark.system
 def test_no_user_loses_the_server_to_the_death_of_others(home: Path) -> None:
     """Users come, leave and are killed at once. Each one that lives can use its server."""
 
@@ -600,6 +608,7 @@ def _answers(connection: psycopg.Connection) -> bool:
     return True
 
 
+@pytest.mark.system
 def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path) -> None:
     """A standby without hot_standby refuses all connections until it is promoted."""
     share = embedded_dsn(home)
@@ -621,6 +630,7 @@ def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path)
     share.release()
 
 
+@pytest.mark.system
 def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
@@ -750,6 +760,7 @@ def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dea
             assert visits(dsn_of(third)) == 3
 
 
+@pytest.mark.system
 def test_the_server_holds_none_of_our_files_but_its_lock(home: Path) -> None:
     with holder(home) as process:
         server = server_of(dsn_of(process))

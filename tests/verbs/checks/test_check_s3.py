@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparklake import Lake
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all
 from tests.support.s3_fixtures import Bucket
 
 
+@pytest.mark.system
 def test_faults_in_a_bucket_are_found(small_lake: Lake, bucket: Bucket) -> None:
     bucket.put({f"source/{number:03}": b"outside %d" % number for number in range(120)})
     repo = small_lake.create_repository("lake", f"s3://{bucket.name}/lake", range_records=16)

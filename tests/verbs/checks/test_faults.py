@@ -56,6 +56,7 @@ def rows(lake: Lake, dsn: str) -> Iterator[tuple[Scene, Database]]:
         database.close()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", POSTGRES_FAULTS)
 def test_each_class_of_faults_in_postgres_is_found(
     rows: tuple[Scene, Database], fault: str

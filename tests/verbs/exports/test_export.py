@@ -253,6 +253,7 @@ def test_a_manifest_alone(repo: Repository, folder: Path, form: str) -> None:
 AT_THE_DESTINATION = LocalDestination, ("copy", "put", "remove", "tidy")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("moved_on", [False, True])
 @pytest.mark.parametrize("incremental", [False, True])
 def test_whatever_dies_is_carried_on(

@@ -330,6 +330,7 @@ def conflicting(base: Tree, source: Tree, dest: Tree) -> set[str]:
     return found
 
 
+@pytest.mark.system
 def test_random_trees_agree_with_plain_dicts(tmp_path: Path) -> None:
     lake, randomness = memory_lake(), random.Random(7)
     outcomes = Counter[bool]()

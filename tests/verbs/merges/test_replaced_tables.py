@@ -113,7 +113,9 @@ def diverge(repo: Repository, source: Files, dest: Files) -> None:
     commit(repo.branch("main"), dest)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "verb", [merge, *(pytest.param(each, marks=pytest.mark.system) for each in VERBS[1:])]
+)
 @pytest.mark.parametrize("replaces", ["source", "dest"])
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_a_replacement_and_a_change_are_a_conflict(
