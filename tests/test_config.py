@@ -23,6 +23,7 @@ from sparklake.config import (
 )
 from sparklake.errors import InvalidInputError
 from sparklake.settings_file import FileSettings, read_settings_file
+from tests.support.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +132,7 @@ def test_an_empty_variable_is_no_choice(tmp_path: Path, monkeypatch: pytest.Monk
     assert load_settings() == Settings(tmp_path / ".sparklake", None, "ann")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "complaint"),
     [
         ("dns = 'x'", "unknown field `dns`"),

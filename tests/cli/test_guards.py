@@ -11,6 +11,7 @@ import pytest
 from sparklake.cli.parsing import duration
 from sparklake.errors import InvalidInputError
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.support.cases import for_each
 
 
 def test_branches_are_protected(scene: Scene) -> None:
@@ -123,9 +124,7 @@ def test_time_spans(text: str, span: timedelta) -> None:
     assert duration(text) == span
 
 
-@pytest.mark.parametrize(
-    "text", ["", "7", "d", "-1d", "1.5h", "7 d", "7D", "9" * 9 + "w", "\u0667d"]
-)
+@for_each("text", ["", "7", "d", "-1d", "1.5h", "7 d", "7D", "9" * 9 + "w", "\u0667d"])
 def test_what_is_no_time_span(text: str) -> None:
     with pytest.raises(InvalidInputError, match="is not a duration"):
         duration(text)

@@ -41,8 +41,8 @@ COMMITS = LISTING["commits"]
 WITH_TREE = [each for each in COMMITS if each["meta_range_id"]]
 BY_ID = {each["id"]: each for each in COMMITS}
 
-commits = pytest.mark.parametrize("commit", COMMITS, ids=lambda each: each["message"])
-trees = pytest.mark.parametrize("commit", WITH_TREE, ids=lambda each: each["message"])
+commits = for_each("commit", COMMITS)
+trees = for_each("commit", WITH_TREE)
 range_records = for_each("row", [row for rows in RANGES.values() for row in rows])
 
 

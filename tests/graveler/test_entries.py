@@ -20,6 +20,7 @@ from sparklake.graveler.entries import (
     entry_record,
     record_entry,
 )
+from tests.support.cases import for_each
 
 ENTRY = Entry("data/a", 12, "abc", 1_700_000_000_123_456_789, {"k": "v", "a": "b"}, "text/csv")
 
@@ -84,7 +85,7 @@ def test_the_identity_is_lakefs_formula(entry: Entry) -> None:
     assert entry_identity(entry) == sha256(hashed).digest()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "same"),
     [
         ({"address": "elsewhere"}, True),
@@ -97,7 +98,6 @@ def test_the_identity_is_lakefs_formula(entry: Entry) -> None:
         ({"content_type": ""}, False),
         ({"content_type": "text/plain"}, False),
     ],
-    ids=str,
 )
 def test_the_same_content_elsewhere_is_no_change(change: dict, same: bool) -> None:
     assert (entry_identity(replace(ENTRY, **change)) == entry_identity(ENTRY)) is same
@@ -127,7 +127,7 @@ def test_sizes_at_their_limits(size: int) -> None:
     assert record_entry(entry_record("a", replace(ENTRY, size=size))).size == size
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"size": -1},
@@ -140,7 +140,6 @@ def test_sizes_at_their_limits(size: int) -> None:
         {"metadata": {"k": "v" * 65536}},
         {"address": "a" * 65536},
     ],
-    ids=",".join,
 )
 def test_entries_that_cannot_be_kept(change: dict) -> None:
     with pytest.raises(InvalidRowsError):

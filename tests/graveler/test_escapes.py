@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklake.graveler.keys import ESCAPED_FOLDER, escaped_key, exported_name, is_file_name
 from sparklake.uri import parse_uri
+from tests.support.cases import for_each
 
 
 def unescaped_key(text: str) -> str:
@@ -22,7 +22,7 @@ keys = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "escaped"),
     [
         ("/abs", "%2Fabs"),

@@ -16,6 +16,7 @@ from sparklake.graveler.guards import (
     RepositorySettings,
     actions_of,
 )
+from tests.support.cases import for_each
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_branches_of_transactions_are_not_protected() -> None:
     assert settings.guard(f"{TRANSACTION_PREFIX}main-1").protected == frozenset()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("verb", "actions"),
     [
         ("merge", ()),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklake.graveler.graph.merge_base import merge_bases
+from tests.support.cases import for_each
 from tests.support.git import Git, needs_git
 
 History = dict[str, tuple[str, ...]]
@@ -58,7 +59,7 @@ LONG_WAY: History = {
 APART: History = {"a": (), "b": (), "c": ("b",)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("history", "left", "right", "expected"),
     [
         (LINE, "a", "a", ["a"]),

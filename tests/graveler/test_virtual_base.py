@@ -12,6 +12,7 @@ from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases, disagreement, disagreements
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.records import encode_record, tombstone
+from tests.support.cases import for_each
 from tests.support.oracle import merged
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 
@@ -56,7 +57,7 @@ def check(history: History, trees: dict[str, Tree], left: str, right: str) -> No
         assert (found[key] == value) if agreed else len(found[key]) == 64, (history, trees)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ancestor", "ours", "theirs", "expected"),
     [
         (b"1", b"1", b"1", b"1"),

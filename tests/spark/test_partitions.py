@@ -14,9 +14,10 @@ from sparklake.frames.tables.exact_files import root_of, scan_groups, split_sche
 from sparklake.frames.tables.partitions import PartitionColumns, ValueType
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "expected"),
     [
         (["1", "-2", "+3", "007", "-0"], "integer"),
@@ -78,7 +79,7 @@ def test_numbers_that_only_java_reads_are_refused(value: str) -> None:
         ValueType().add(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("folders", "is_refused"),
     [
         (["p=1/", "p=2/sub/"], False),
@@ -137,7 +138,7 @@ def test_the_root_from_which_a_path_leads_to_a_file(
     assert root_of(uri, relative) == root
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("relative", "is_hidden"),
     [
         ("part-0.parquet", False),

@@ -13,6 +13,7 @@ from sparklake import errors
 from sparklake.engine.spark import _find_raised, reported
 from sparklake.errors import SparklakeError
 from sparklake.visible import visible_line
+from tests.support.cases import for_each
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,14 +57,14 @@ def report_of(kind: type[SparklakeError], *arguments: object) -> str:
     return f"Lost task 1.0: Traceback\n{printed} SQLSTATE: 38000\n\tat java.base/Thread.run"
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@for_each("name", MESSAGES)
 def test_a_message_is_what_it_was(name: str) -> None:
     found = _find_raised(report_of(errors.MissingFileError, MESSAGES[name]))
     assert type(found) is errors.MissingFileError
     assert str(found) == visible_line(MESSAGES[name])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_every_class_is_found_again(kind: type[SparklakeError]) -> None:
     found = _find_raised(report_of(kind, "why"))
     assert type(found) is kind

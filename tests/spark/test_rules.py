@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
 from pyspark import cloudpickle
 
 import sparklake
@@ -22,6 +21,7 @@ from sparklake.udfs import staged_rows as staging
 from sparklake.udfs import write_ranges as writing
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.udfs.objects import list_body
+from tests.support.cases import for_each
 
 PACKAGE = Path(sparklake.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -84,8 +84,8 @@ def test_frames_have_no_actions() -> None:
     assert [each for each in frames if actions.search(each.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("wrap", [_pack, reported], ids=["packed", "reported"])
-@pytest.mark.parametrize("name", BODIES)
+@for_each("wrap", [_pack, reported])
+@for_each("name", BODIES)
 def test_what_is_shipped_to_a_task_is_a_few_hundred_bytes(name: str, wrap: object) -> None:
     shipped = cloudpickle.dumps(partial(wrap, BODIES[name]))
     assert len(shipped) < 600

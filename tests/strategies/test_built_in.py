@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.strategies.built_in import merged_lines
+from tests.support.cases import for_each
 
 lines = st.lists(st.sampled_from([b"a", b"b", b"", b"c\r"]), max_size=6)
 
@@ -17,7 +17,7 @@ def text(of: list[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in of)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "source", "dest", "merged"),
     [
         (b"1\n2\n", b"1\n2\n3\n", b"1\n2\n4\n", b"1\n2\n4\n3\n"),

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from sparklake.errors import InvalidInputError
 from sparklake.strategies.path_globs import matches
 from sparklake.udfs.purges import Patterns
+from tests.support.cases import for_each
 from tests.support.globs import fits
 
 texts = st.text(st.sampled_from("ab/.[\n\\"), max_size=7)
 globs = st.lists(st.sampled_from(["**", "*", "?", "a", "a*", "*.b", "", "[", "."]), min_size=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("glob", "inside", "outside"),
     [
         (

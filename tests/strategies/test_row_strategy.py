@@ -38,7 +38,7 @@ def test_text_of_a_strategy_for_rows_is_parsed_and_written(text: str, name: str)
     assert pickle.loads(pickle.dumps(strategy)) == strategy
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         ("rows(a, a)", "once: a, a"),

@@ -6,6 +6,7 @@ import pickle
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -19,6 +20,7 @@ from sparklake.graveler.sstable.range_files import as_put, make_range, read_rang
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.udfs.range_sink import RangeSink, open_sink
+from tests.support.cases import for_each
 from tests.support.trees import write_meta_range
 
 BODY = b"body"
@@ -83,10 +85,11 @@ def put(sink: RangeSink, entry: Entry) -> MetaRange:
     return write_meta_range(sink.store, [as_put(info, sink.replaced)])
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
-@pytest.mark.parametrize("theirs", PLACES, ids=str)
-@pytest.mark.parametrize("ours", PLACES, ids=str)
+@for_each("named", [False, True])
+@for_each("theirs", PLACES)
+@for_each("ours", PLACES)
 def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_path: Path) -> None:
+    tmp_path = Path(mkdtemp(dir=tmp_path))
     store = new_store(tmp_path)
     theirs_entry = theirs.entry(tmp_path, "theirs")
     tree = put(RangeSink(store, 2, compress=False), theirs_entry)

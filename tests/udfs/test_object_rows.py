@@ -143,8 +143,8 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("key", ["data/a", "-2/a", "data/a b%20c", "data/a&b", "data/x//y"])
-@pytest.mark.parametrize(
+@for_each("key", ["data/a", "-2/a", "data/a b%20c", "data/a&b", "data/x//y"])
+@for_each(
     ("namespace", "root"), [(each, root) for each, roots in SPELLINGS.items() for root in roots]
 )
 def test_columns_and_rows_store_equal_addresses(

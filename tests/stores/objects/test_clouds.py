@@ -26,6 +26,7 @@ from sparklake.stores.objects import normalise_object_uri, normalise_store_uri, 
 from sparklake.stores.objects.signing import signed_url
 from sparklake.testing.azurite import container_client, fresh_container
 from sparklake.testing.object_store import ObjectStoreContract, keys
+from tests.support.cases import for_each
 from tests.support.gcs_server import Buckets, fresh_gcs_bucket, key_file
 
 HOST = "https://acct.blob.core.windows.net"
@@ -278,7 +279,7 @@ def test_one_spelling_for_each_place(azure_env: dict[str, str], given: str, expe
     assert open_store(given).uri == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "uri",
     [
         "https://host/lake",

@@ -20,6 +20,7 @@ from sparklake.stores.objects.local.store import LocalStore
 from sparklake.strategies import Decision, Objects
 from sparklake.testing.lakes import commit_all, contents, namespace_of
 from sparklake.verbs.base import publish
+from tests.support.cases import for_each
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths, refs_of
 
@@ -175,8 +176,8 @@ READS: dict[str, Callable[[Repository, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("step", ["{}", "main~2", "{}^0"])
-@pytest.mark.parametrize("read", READS)
+@for_each("step", ["{}", "main~2", "{}^0"])
+@for_each("read", READS)
 def test_reading_it_is_refused(
     repo: Repository, swept: dict[str, Commit], read: str, step: str
 ) -> None:

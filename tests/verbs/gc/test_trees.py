@@ -34,6 +34,7 @@ from sparklake.verbs.base.open_trees import TreeCaches
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
 from sparklake.verbs.gc.trees import UnreferencedTreeFiles
+from tests.support.cases import for_each
 from tests.support.interleaved_calls import just_before
 from tests.support.lakes import paths
 from tests.verbs.gc.test_retention import aged_commits, days_ago, expired, old_repository
@@ -168,8 +169,8 @@ LISTED: dict[str, Callable[[Repository, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("ref", ["{}", "main~2", "{}~0"])
-@pytest.mark.parametrize("verb", LISTED)
+@for_each("ref", ["{}", "main~2", "{}~0"])
+@for_each("verb", LISTED)
 def test_what_needs_the_tree_is_refused(
     repo: Repository, swept: dict[str, str], verb: str, ref: str
 ) -> None:

@@ -17,6 +17,7 @@ from benchmarks.counting import counted_round_trips, recorded_reads
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.testing.lakes import commit_all, put_all
+from tests.support.cases import for_each
 from tests.support.graphs import START, grow, insert
 from tests.support.lakes import stage_sizes
 
@@ -171,7 +172,7 @@ def test_since_looks_no_further_than_a_day(repo: Repository) -> None:
     assert [each.message for each in repo.log("c", since=moment(START - 76 * HOUR))] == ["c", "a"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "error", "words"),
     [
         ({"limit": 0}, InvalidInputError, "0 commits is invalid: choose 1 to"),
