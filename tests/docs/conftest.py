@@ -24,7 +24,7 @@ RunPage = Callable[..., None]
 
 
 QUICK = {
-    *("README.md", "docs/branches.md", "docs/history.md"),
+    *("README.md", "docs/history.md"),
     *("docs/fsspec.md", "docs/import.md", "docs/postgres.md"),
 }
 """The pages that `make test` runs; `make test-system` runs the others."""

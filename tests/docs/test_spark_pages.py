@@ -33,6 +33,7 @@ def test_the_snippets_of_a_page_run(
             spark.catalog.dropTempView(view.viewName)
 
 
+@pytest.mark.system
 def test_the_python_block_of_the_readme_runs_twice(
     spark: SparkSession, run: RunPage, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -338,6 +338,7 @@ def test_values_are_compared_null_safely_and_exactly(spark: SparkSession) -> Non
     assert found == {("update", 2)}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("base", "source", "dest", "merged"),
     [

@@ -317,7 +317,7 @@ ON_CONNECT = (join_two_repositories, check_then_publish, stream)
 
 def _marks(job: Callable[[Place], Values]) -> Sequence[pytest.MarkDecorator]:
     if job in ON_CONNECT:
-        return [pytest.mark.connect]
+        return [pytest.mark.connect, pytest.mark.system]
     return [] if job in QUICK else [pytest.mark.system]
 
 

@@ -42,6 +42,7 @@ def test_later_writes_copy_no_more_of_the_log(spark: SparkSession, repo: Reposit
         assert str(repo.info.storage_namespace).encode() not in repo.read_bytes("main", path)
 
 
+@pytest.mark.system
 def test_an_append_that_compacts_the_table(spark: SparkSession, repo: Repository) -> None:
     """Delta's auto compaction removes existing files right after an append."""
     main, smallest = repo.branch("main"), "spark.databricks.delta.autoCompact.minNumFiles"

@@ -115,6 +115,7 @@ def test_columns_named_like_ids_of_others(repo: Repository, tmp_path: Path) -> N
     assert rows_of(repo.read("main", TABLE).where("`field-3` = 'b' AND c1 = 'a'")) == rows_in(table)
 
 
+@pytest.mark.system
 def test_deletes_of_both_kinds(repo: Repository, tmp_path: Path) -> None:
     table = HandTable(tmp_path / "t", 3)
     table.commit(table.data("a", *range(9)), table.data("b", *range(10, 19)), table.data("c", 20))

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.spark
 ENGINE = "auto"
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+@pytest.mark.parametrize(
+    "table_format", ["parquet", pytest.param("delta", marks=pytest.mark.system)]
+)
 def test_a_repeated_append_adds_its_rows_once(
     spark: SparkSession, repo: Repository, table_format: str
 ) -> None:

@@ -67,6 +67,7 @@ def paths(repo: Repository, ref: str = "main") -> set[str]:
 BASE = [(1, 1, "x"), (2, 2, "x"), (3, 3, "y"), (4, 4, "y")]
 
 
+@pytest.mark.system
 def test_overwrites_of_both_sides_merge_by_rows(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(1, 10, "x"), (2, 2, "x"), (4, 4, "y"), (5, 5, "y")])
@@ -116,6 +117,7 @@ def test_conflicting_rows_move_nothing_and_are_rows(repo: Repository) -> None:
     assert content(repo) == [(1, 10, "x"), (2, 20, "z"), (4, 4, "y")]
 
 
+@pytest.mark.system
 def test_files_changed_by_one_side_keep_their_names_and_rows(repo: Repository) -> None:
     options = {"partition_by": ["day"]}
     diverge(repo, [*BASE, (9, 9, "z")], **options)

@@ -69,6 +69,7 @@ def test_a_job_runs_on_a_branch_as_on_plain_paths(
     assert len(plain[0]) == 8
 
 
+@pytest.mark.system
 def test_a_format_is_found_where_the_path_has_one(
     lake: Lake, repo: Repository, spark: SparkSession, rows: DataFrame, root: str
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_format_is_found_where_the_path_has_one(
     assert values(lake.read.table("rows_of_a_view")) == values(rows)
 
 
+@pytest.mark.system
 def test_arguments_are_those_of_spark(
     lake: Lake, spark: SparkSession, rows: DataFrame, root: str, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_names_are_tables_at_the_ref_first(
     assert values(dev.table("hiding")) == values(dev.sql("SELECT * FROM hiding")) == [(9,)]
 
 
+@pytest.mark.system
 def test_views_are_read_but_never_written(
     lake: Lake, repo: Repository, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_partition_is_found_as_it_is_spelled(sql: Run, main: Branch, spark: Sp
         sql("INSERT INTO R.main.tables.m PARTITION (month = 'May') SELECT 4")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
 def test_names_of_tables_are_literal(
     sql: Run, main: Branch, repo: Repository, table_format: str

@@ -64,7 +64,9 @@ class Table:
         return self.main.commit(f"write {ids}").id
 
 
-BOTH = pytest.mark.parametrize("table", ["parquet", "delta"], indirect=True)
+BOTH = pytest.mark.parametrize(
+    "table", ["parquet", pytest.param("delta", marks=pytest.mark.system)], indirect=True
+)
 
 
 @BOTH

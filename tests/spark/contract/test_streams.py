@@ -76,7 +76,11 @@ def batches(repo: Repository) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "table_format", [pytest.param("parquet", marks=pytest.mark.connect), "delta"]
+    "table_format",
+    [
+        pytest.param("parquet", marks=pytest.mark.connect),
+        pytest.param("delta", marks=pytest.mark.system),
+    ],
 )
 def test_each_batch_is_one_commit_with_its_offsets_and_none_is_repeated(
     lake_of_home: Lake, repo: Repository, source: Source, table_format: str
