@@ -1,4 +1,4 @@
-"""A sample of each campaign in `make test-system`, and a larger one in `make test-slow`.
+"""A sample of most campaigns in `make test-system`, and a larger one in `make test-slow`.
 
 A small sample of hostile tables also runs in `make test`. `SPARKLAKE_CAMPAIGN_PERCENT` chooses the
 share of the full campaigns that `make test-slow` runs.
@@ -36,7 +36,7 @@ def test_verbs_that_are_killed(server_dsn: str) -> None:
     check(crash.campaign(options, server_dsn), 12)
 
 
-@pytest.mark.system
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_verbs_that_are_killed_on_azure(server_dsn: str) -> None:
     options = Options(
@@ -56,7 +56,7 @@ def test_hostile_tables_of_each_kind() -> None:
     check(hostile_tables.campaign(Options(rounds, SEED)), rounds)
 
 
-@pytest.mark.system
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
 def test_hundreds_of_hostile_tables() -> None:
     check(hostile_tables.campaign(Options(200, SEED + 1)), 200)

@@ -95,7 +95,7 @@ LEAST_STATES = {
 
 
 def timed(scenario: str, *values: object) -> Any:
-    """Return a case of a test, which is a system test if its scenario takes seconds."""
+    """Return a case of a test: `make test-slow` runs it if its scenario takes seconds."""
     is_slow = scenario in (
         EQUAL,
         MERGES,
@@ -106,7 +106,7 @@ def timed(scenario: str, *values: object) -> Any:
         PURGE,
         EQUAL_PURGE,
     )
-    return pytest.param(*values, id=str(values[0]), marks=pytest.mark.system if is_slow else [])
+    return pytest.param(*values, id=str(values[0]), marks=pytest.mark.exhaustive if is_slow else [])
 
 
 @pytest.mark.parametrize("name", [timed(each, each) for each in LEAST_STATES])

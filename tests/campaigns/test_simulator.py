@@ -20,7 +20,7 @@ from campaigns.simulator.simulation import ViolationError, simulator
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "proof.md"
 FEW = 40
-SCHEDULES = 1_500
+SCHEDULES = 500
 MORE_SCHEDULES = int(os.environ.get("SPARKLAKE_SCHEDULES", "200000"))
 SHARES = 2
 MORE_SHARES = 8
@@ -91,7 +91,7 @@ def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
     assert len(traces[0]) > 100
 
 
-@pytest.mark.system
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", MISSING_GUARDS)
 def test_a_missing_guard_is_caught(name: str) -> None:

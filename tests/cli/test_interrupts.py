@@ -141,12 +141,12 @@ VERBS = {
 
 
 ALWAYS = ("put", "merge", "gc", "json")
-"""The verbs that `make test` interrupts; `make test-system` interrupts the others."""
+"""The verbs that `make test-system` interrupts; `make test-slow` interrupts the others."""
 
 
 @pytest.mark.parametrize(
     "verb",
-    [pytest.param(each, marks=() if each in ALWAYS else pytest.mark.system) for each in VERBS],
+    [pytest.param(each, marks=() if each in ALWAYS else pytest.mark.exhaustive) for each in VERBS],
 )
 def test_a_silent_bucket(
     lake_in_bucket: str,

@@ -139,7 +139,10 @@ def test_the_story_of_sample_orders(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["s3", "azure", "google"])
+@pytest.mark.parametrize(
+    "kind",
+    ["s3", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("azure", "google"))],
+)
 def test_the_story_in_a_bucket(
     kind: str, request: pytest.FixtureRequest, home: Path, tmp_path: Path
 ) -> None:

@@ -218,7 +218,13 @@ def both_changed(case: Case) -> bool:
     return False
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(each, id=each.name, marks=pytest.mark.system if at else [])
+        for at, each in enumerate(STRATEGIES)
+    ],
+)
 @pytest.mark.parametrize(
     "cases", [400, pytest.param(100_000 // len(STRATEGIES) + 1, marks=pytest.mark.exhaustive)]
 )

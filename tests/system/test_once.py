@@ -14,7 +14,14 @@ from tests.support.once_verbs import VERBS, effects, fill, new_stage
 VISIBLE = ("staged and committed", "log", "moves")
 
 
-@pytest.mark.parametrize("name", VERBS)
+SAMPLE = ("put", "remove a folder", "append", "commit", "import", "merge", "undo", "create_branch")
+"""The verbs that `make test-system` kills; `make test-slow` kills the others, too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[] if each in SAMPLE else pytest.mark.exhaustive) for each in VERBS],
+)
 def test_a_killed_run_takes_effect_once_when_it_is_repeated(
     mortals: Mortals, survivor: Lake, folder: Path, name: str
 ) -> None:

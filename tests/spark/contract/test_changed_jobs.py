@@ -1,7 +1,7 @@
 """Ten jobs, unchanged on plain paths and changed on a branch, have the same rows.
 
-They are the patterns of docs/changing-a-job.md. `make test` runs five of them, and
-three on Spark Connect.
+They are the patterns of docs/changing-a-job.md. `make test` runs two of them, and
+`make test-system` runs three on Spark Connect.
 """
 
 from __future__ import annotations
