@@ -133,11 +133,16 @@ def test_new_columns_of_both_sides_get_different_ids(lake: Lake, mode: str) -> N
     lake.check_history()
 
 
-def test_files_with_an_id_that_dest_gave_to_another_column_are_a_conflict(lake: Lake) -> None:
+def test_new_columns_with_one_id_are_merged_unless_files_of_both_sides_use_it(lake: Lake) -> None:
     lake.create("id int", **MAPPED)
     lake.write("dev", "ALTER TABLE {t} ADD COLUMNS (b int)", "INSERT INTO {t} VALUES (1, 2)")
     lake.write("main", "ALTER TABLE {t} ADD COLUMNS (a int)")
-    lake.refuses("both sides added columns with the id 2, and the files of source use it for 'b'")
+    lake.repo.create_branch("other", "main")
+    lake.repo.merge("dev", "main")
+    assert lake.values("SELECT id, a, b FROM {t}") == [(1, None, 2)]
+    lake.write("other", "INSERT INTO {t} VALUES (3, 4)")
+    with pytest.raises(MergeConflictError, match="columns with one id, which the files of source"):
+        lake.repo.merge("dev", "other")
 
 
 TRACKED = {"enableRowTracking": "true", "enableInCommitTimestamps": "true"}

@@ -198,7 +198,7 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
     with pytest.raises(InvalidInputError, match="no Delta log"):
         main.write(frame((2, "two")), "tables/files", "delta", mode="append")
     with pytest.raises(InvalidInputError, match="is a Delta table"):
-        main.write(frame((2, "two")), TABLE, mode="append")
+        main.write(frame((2, "two")), TABLE, "parquet", mode="append")
     with pytest.raises(InvalidInputError, match="no Delta table"):
         edit(main, pytest.fail, "tables/files")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import NumberFormatException, ParseException, PySparkException
 
 import sparklake
@@ -365,6 +366,8 @@ def outcome(run: Callable[[str], Any], text: str) -> Any:
         rows = [tuple(each) for each in run(text).collect()]
     except PySparkException as error:
         return type(error).__name__, getattr(error, "getErrorClass", lambda: None)()
+    except Py4JJavaError as error:
+        return str(error.java_exception)
     return re.sub(r"#\d+|\d{10,}|\w{3} \w{3} \d+ [\d:]+ \w+ \d+", "", repr(rows))
 
 

@@ -255,7 +255,7 @@ def test_a_delta_table_is_read_as_nothing_else(
     assert rows_of(repo.read("main", TABLE)) == [(2,), (3,)]
     assert repo.view("main", TABLE) == repo.view("main", TABLE, format="delta")
     assert repo.diff_table("main~1", "main", TABLE, ["id"]).counts().added == 2
-    main.write(rows, TABLE, mode="overwrite")
+    main.write(rows, TABLE, "parquet", mode="overwrite")
     assert repo.read("main", TABLE).count() == 4
     main.commit("files")
     with pytest.raises(InvalidInputError, match="is a Delta and a Parquet table at 'main~1' and"):
