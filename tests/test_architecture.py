@@ -46,6 +46,7 @@ def texts(path: Path) -> Iterator[str]:
             yield text
 
 
+@pytest.mark.system
 def test_only_the_layout_spells_keys_of_a_namespace() -> None:
     modules = {path.relative_to(ROOT).as_posix(): path for path in LAYOUT.parents[1].rglob("*.py")}
     assert set(NO_KEYS) <= set(modules)
@@ -178,6 +179,7 @@ def kinds_of_stores(code: str) -> Iterator[str]:
             yield f"{each.lineno}: {each.value!r}"
 
 
+@pytest.mark.system
 def test_no_module_outside_the_stores_asks_for_the_kind_of_a_store() -> None:
     modules = (each for each in (ROOT / "sparklake").rglob("*.py") if STORES not in each.parents)
     found = [

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 from sparklake.cli.app import app
 from sparklake.errors import SparklakeError
 from sparklake.verbs.checks.report import ERROR_EXIT_CODE, WARNING_EXIT_CODE
@@ -30,6 +32,7 @@ def test_every_error_is_in_the_table() -> None:
     assert sorted(rows) == sorted(found)
 
 
+@pytest.mark.system
 def test_docstrings_name_only_errors_that_exist() -> None:
     package = ROOT / "sparklake"
     nodes = {each: list(ast.walk(ast.parse(each.read_text()))) for each in package.rglob("*.py")}

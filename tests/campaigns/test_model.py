@@ -96,16 +96,7 @@ LEAST_STATES = {
 
 def timed(scenario: str, *values: object) -> Any:
     """Return a case of a test: `make test-slow` runs it if its scenario takes seconds."""
-    is_slow = scenario in (
-        EQUAL,
-        MERGES,
-        UNDO,
-        EQUAL_SUSPENDED,
-        TREE_MERGES,
-        DEAD_SWEEP,
-        PURGE,
-        EQUAL_PURGE,
-    )
+    is_slow = LEAST_STATES[scenario] > 5000
     return pytest.param(*values, id=str(values[0]), marks=pytest.mark.exhaustive if is_slow else [])
 
 

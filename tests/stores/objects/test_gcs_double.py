@@ -74,6 +74,7 @@ def test_both_lose_to_an_object_that_exists(googles: storage.Bucket, ours: GCSSt
     assert obstore.get(ours, "x").bytes() == b"third"
 
 
+@pytest.mark.system
 def test_both_list_the_same(googles: storage.Bucket, ours: GCSStore) -> None:
     for key in [*KEYS, *(f"many/{number:04}" for number in range(1001))]:
         googles.blob(key).upload_from_string(b"body")

@@ -247,6 +247,7 @@ def test_schemas(table: BranchTable) -> None:
     assert len(table.rows("main")) == 7
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("upgraded", ["dev", "main"])
 @pytest.mark.parametrize("when", ["before", "after", "alone"])
 def test_an_upgrade_and_commits_of_the_other_side(

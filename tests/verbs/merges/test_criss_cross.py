@@ -180,6 +180,7 @@ def test_a_merge_that_loses_a_race_makes_the_base_once(repo: Repository) -> None
     assert sizes(repo, "y") == {**trees["y"], "x": 1, "late": 7}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_random_criss_crosses_as_dicts_would(repo: Repository, seed: int) -> None:
     chance = random.Random(seed)

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Files, Files, str, set[str], set[str]]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("case", CASES)
 def test_two_replacements_are_a_conflict_that_every_way_of_its_message_resolves(
     repo: Repository, sides: tuple[Branch, Branch], case: str

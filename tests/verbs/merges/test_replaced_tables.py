@@ -154,7 +154,9 @@ def test_only_one_side_changed_the_table(
     assert contents(repo, "dev") == expected
 
 
-@pytest.mark.parametrize(("keeps_files", "by_rule"), [(False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("keeps_files", "by_rule"), [(False, True), pytest.param(True, False, marks=pytest.mark.system)]
+)
 @pytest.mark.parametrize("strategy", WINNERS)
 @pytest.mark.parametrize("replaces", ["source", "dest"])
 @pytest.mark.parametrize(("old", "new"), PAIRS)

@@ -109,6 +109,7 @@ def test_faults_are_repaired_from_the_lake_itself(scene: Scene, fault: str) -> N
         assert scene.repo.repair("content").results == ()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", FROM_COPIES)
 def test_faults_are_repaired_from_copies(scene: Scene, copies: list[str], fault: str) -> None:
     before = everything(scene)

@@ -47,6 +47,7 @@ def test_what_a_bucket_has_lost_is_restored_from_it(repo: Repository, bucket: Bu
     assert repo.repair("content").results == ()
 
 
+@pytest.mark.system
 def test_a_copy_in_another_prefix_restores_tables_and_objects(
     repo: Repository, bucket: Bucket
 ) -> None:

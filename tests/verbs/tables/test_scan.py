@@ -116,6 +116,7 @@ def test_a_file_that_was_changed_outside_is_an_error(repo: Repository, main: Bra
         list(scans.scan_rows(plan.files[0], plan.schema, ()))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("slice_bytes", [1, 700, 1 << 20])
 @pytest.mark.parametrize("has_vector", [False, True])
 def test_the_slices_of_a_file_have_each_row_once(
