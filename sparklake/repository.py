@@ -442,11 +442,15 @@ class Repository:
         no_merges: bool = False,
         path: str | None = None,
         prefix: str | None = None,
+        author: str | None = None,
+        grep: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
     ) -> Log:
         """Return the commits of a ref, newest first, each after its descendants.
 
         Only the required part of history is read. With a path or a prefix, it contains only changes
-        of the object, or below the prefix.
+        of the object, or below the prefix. `author` and `grep` are regular expressions for the
+        committer and the message, without regard to case. None in `metadata` is any value.
 
         Examples:
             >>> [commit.message for commit in repo.log("main", limit=2)]
@@ -464,6 +468,9 @@ class Repository:
             no_merges=no_merges,
             path=path,
             prefix=prefix,
+            author=author,
+            grep=grep,
+            metadata=metadata,
         )
         return log(self._context, ref, options)
 

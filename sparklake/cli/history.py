@@ -9,7 +9,7 @@ from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, argument, flag, option
 from sparklake.cli.output import Output
-from sparklake.cli.parsing import moment
+from sparklake.cli.parsing import moment, required_metadata
 from sparklake.cli.text import change_counts, date, field_lines, number, one_line, short
 from sparklake.documents import (
     Document,
@@ -51,6 +51,16 @@ def log(
         str | None,
         option("Show only commits that changed keys with this prefix.", metavar="PREFIX"),
     ] = None,
+    author: Annotated[
+        str | None, option("Show only commits of matching committers.", metavar="REGEX")
+    ] = None,
+    grep: Annotated[
+        str | None, option("Show only commits with matching messages.", metavar="REGEX")
+    ] = None,
+    meta: Annotated[
+        list[str] | None,
+        option("Show only commits with this metadata; repeatable.", "--meta", metavar="K[=V]"),
+    ] = None,
     with_graph: Annotated[bool, flag("Draw the commit graph (the default).", "--graph")] = False,
     oneline: Annotated[bool, flag("Show each commit on one line.")] = False,
     picture: Annotated[
@@ -59,7 +69,8 @@ def log(
 ) -> None:
     """Show the commits reachable from a ref, newest first.
 
-    TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
+    TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00. REGEX
+    ignores case.
     """
     from sparklake.verbs.history.graph import history_graph
 
@@ -82,9 +93,14 @@ def log(
         no_merges=no_merges,
         path=path,
         prefix=prefix,
+        author=author,
+        grep=grep,
+        metadata=required_metadata(meta),
     )
     # If commits are left out, no lines connect the others.
-    is_part = no_merges or path is not None or prefix is not None
+    is_part = (
+        no_merges or bool(meta) or any(each is not None for each in (path, prefix, author, grep))
+    )
     sides = 0 if is_part else 1 if first_parent else None
     if picture is not None:
         drawing = history_graph(commits, ref_names(repository), sides)

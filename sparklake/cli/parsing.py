@@ -56,6 +56,17 @@ def labels(texts: Sequence[str] | None) -> dict[str, str]:
     return values
 
 
+def required_metadata(texts: Sequence[str] | None) -> dict[str, str | None]:
+    """Parse `KEY` and `KEY=VALUE` strings. A key alone requires any value."""
+    required: dict[str, str | None] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not name:
+            raise InvalidInputError(f"{text!r} is not KEY or KEY=VALUE")
+        required[name] = value if equals else None
+    return required
+
+
 def renames(texts: Sequence[str] | None) -> dict[str, str]:
     """Parse `OLD=NEW` strings, split at the last '='."""
     names: dict[str, str] = {}

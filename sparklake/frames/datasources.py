@@ -146,14 +146,19 @@ class LogSource(LakeSource):
     """The commits of a ref. The tasks contain them."""
 
     needs = frozenset({"ref"})
-    takes = frozenset({"path", "prefix", "limit", "first_parent", "no_merges"})
+    takes = frozenset(
+        {"path", "prefix", "limit", "first_parent", "no_merges", "author", "grep", "metadata"}
+    )
 
     @classmethod
     def name(cls) -> str:
         return "sparklake.log"
 
     def work(self, repository: Any, options: Options) -> Work:
-        terms: dict[str, Any] = {each: options.get(each) for each in ("path", "prefix")}
+        texts = ("path", "prefix", "author", "grep")
+        terms: dict[str, Any] = {each: options.get(each) for each in texts}
+        key, equals, value = options.get("metadata", "").partition("=")
+        terms["metadata"] = {key: value if equals else None} if key else None
         terms |= {each: _flag(options, each) for each in ("first_parent", "no_merges")}
         terms["limit"] = _number(options, "limit")
         return packed_rows, packed_tasks(repository.log(options["ref"], **terms).batches())

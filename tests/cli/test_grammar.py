@@ -474,6 +474,9 @@ def test_log_of_some_commits(scene: Scene) -> None:
         (["--since", "2100-01-01"], []),
         (["--until", "2020-01-01T00:00:00Z"], []),
         (["--until", "2100-01-01 12:30+02:00"], [merged, *others]),
+        (["--author", "nobody"], []),
+        (["--author", "TESTER", "--grep", "merge"], [merged]),
+        (["--meta", ".sparklake.merge.strategy"], []),
     ):
         assert said("log", main, *words) == expected, words
         nodes = [line for line in ok("log", main, *words).splitlines() if "*" in line]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
@@ -43,6 +44,9 @@ class LogOptions:
     than `since` by more than CLOCKS_DIFFER. With `path` or `prefix`, it contains the commits that
     differ there from each parent, and follows only the first equal parent of a merge. `after` and
     `stop_at` are then positions in the order, because their commits may not be visited.
+
+    `author` and `grep` are regular expressions for the committer and the message, without regard to
+    case. `metadata` has required values by key; None is any value.
     """
 
     limit: int | None = None
@@ -54,6 +58,9 @@ class LogOptions:
     no_merges: bool = False
     path: str | None = None
     prefix: str | None = None
+    author: str | None = None
+    grep: str | None = None
+    metadata: Mapping[str, str | None] | None = None
 
 
 class _Bounds(NamedTuple):
@@ -98,7 +105,7 @@ class Log:
             commits = (each for each in commits if each.creation_date <= latest)
         if options.no_merges:
             commits = (each for each in commits if len(each.parents) < 2)
-        return islice(commits, options.limit)
+        return islice(_matching(commits, options), options.limit)
 
     def _repr_html_(self) -> str:
         return commits_html(f"log of {self._ref}", self)
@@ -157,7 +164,30 @@ def _second(moment: datetime | None, slack: int = 0) -> int | None:
     return None if moment is None else (microsecond_of(moment) + slack) // SECOND_MICROS
 
 
+def _matching(commits: Iterable[Commit], options: LogOptions) -> Iterator[Commit]:
+    """Yield the commits with the committer, message and metadata of the options."""
+    author, message = _pattern("author", options.author), _pattern("grep", options.grep)
+    required = (options.metadata or {}).items()
+    for each in commits:
+        if author.search(each.committer) and message.search(each.message):
+            metadata = each.metadata
+            if all(key in metadata and value in (None, metadata[key]) for key, value in required):
+                yield each
+
+
+def _pattern(name: str, text: str | None) -> re.Pattern[str]:
+    try:
+        return re.compile(text or "", re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{name} {text!r} is not a regular expression ({error}): put a \\ before each of "
+            ".*+?()[]{}|^$ that is text"
+        ) from None
+
+
 def _check(options: LogOptions) -> None:
+    _pattern("author", options.author)
+    _pattern("grep", options.grep)
     if options.limit is not None and not 1 <= options.limit <= sys.maxsize:
         raise InvalidInputError(
             f"a log of {options.limit} commits is invalid: choose 1 to {sys.maxsize}"

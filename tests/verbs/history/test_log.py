@@ -75,6 +75,7 @@ class Shape:
             if not (since and self.date(name) < since)
             and not (asked.get("until") and self.date(name) > asked["until"])
             and not (asked.get("no_merges") and len(self.parents(name)) > 1)
+            and not (asked.get("grep") and asked["grep"] not in name)
         ][: asked.get("limit")]
 
     def date(self, name: str) -> datetime:
@@ -115,6 +116,7 @@ def random_options(chance: random.Random, names: list[str]) -> dict[str, Any]:
         "stop_at": chance.choice(names[:16]),
         "first_parent": True,
         "no_merges": True,
+        "grep": chance.choice(("1", "c2")),
     }
     return {name: each for name, each in options.items() if chance.random() < 0.35}
 
@@ -134,6 +136,28 @@ def test_logs_are_those_of_brute_force(repo: Repository) -> None:
                 list(repo.log(start, **asked))
             refused += 1
     assert refused > 20
+
+
+def test_a_log_filters_by_committer_message_and_metadata(repo: Repository) -> None:
+    for number, committer in enumerate(("Ana <ana@x.io>", "Bo", "ana")):
+        metadata = {"job": f"j{number}", **({"ticket": "12"} if number else {})}
+        repo.branch("main").commit(
+            f"Fix tax {number}\n\nof (all) orders", committer, metadata, allow_empty=True
+        )
+
+    def messages(**asked: Any) -> str:
+        return "".join(each.message[8:9] for each in repo.log("main", **asked))
+
+    assert messages(author="ANA") == "20"
+    assert messages(author="^ana$") == "2"
+    assert messages(grep=r"tax [01]\n\nof \(all") == "10"
+    assert messages(metadata={"ticket": None}) == "21"
+    assert messages(metadata={"ticket": "12", "job": "j1"}) == "1"
+    assert messages(author="ana", grep="fix", limit=1) == "2"
+    assert messages(metadata={"ticket": "1"}) == ""
+    for name in ("author", "grep"):
+        with pytest.raises(InvalidInputError, match=f"{name} '\\(' is not a regular expression"):
+            repo.log("main", **{name: "("})  # type: ignore[arg-type]
 
 
 def test_a_log_goes_on_page_by_page(repo: Repository) -> None:
@@ -321,6 +345,7 @@ def test_a_log_reads_what_it_shows_and_little_more(long_history: tuple[Lake, str
         ({"limit": 10, "after": "long~9"}, latest[10:]),
         ({"since": moment(START + HOUR * (count - 14))}, latest[:15]),
         ({"stop_at": "long~4"}, latest[:5]),
+        ({"limit": 2, "author": "tester", "grep": "0$"}, latest[::10]),
     ):
         repo = lake.repository(name)
         with counted_round_trips() as answers:
