@@ -102,8 +102,14 @@ def branch_document(state: BranchState) -> Document:
     }
 
 
+def branch_list_document(state: BranchState) -> Document:
+    """Return a branch and its head. The head is None if its commit is lost."""
+    return {**branch_document(state), "head": state.head and commit_document(state.head)}
+
+
 def tag_document(tag: TagInfo) -> Document:
-    return {"name": tag.name, "commit_id": tag.commit_id}
+    """Return a tag. `creation_date` is in unix seconds, 0 if unknown."""
+    return asdict(tag)
 
 
 def dump_document(dump: RefsDump) -> Document:

@@ -151,6 +151,24 @@ class Repository:
 
         return prune_branches(self._context, dry_run=dry_run)
 
+    def rename_branch(self, name: str, new_name: str, once: str | Once | None = None) -> Branch:
+        """Rename a branch, with its staged changes, expiry, protection and retention.
+
+        Hooks see the deletion of the old name and the creation of the new one. Raises
+        AlreadyExistsError, and ProtectedError for the default branch or one protected against
+        deletion.
+        """
+        run = run_verb(self._rename_branch, name, new_name, once=once)
+        return VerbResult(
+            Branch(self._context, new_name), run.changed, run.repeated, run.stored
+        ).returned()
+
+    @verb("rename-branch", _BRANCH)
+    def _rename_branch(self, name: str, new_name: str, once: str | Once | None) -> BranchState:
+        from sparklake.verbs.refs.branches import rename_branch
+
+        return rename_branch(self._context, name, new_name)
+
     def delete_branch(
         self, name: str, missing_ok: bool = False, discard_staged: bool = False
     ) -> None:
@@ -162,17 +180,26 @@ class Repository:
 
     @verb("create-tag", _TAG)
     def create_tag(
-        self, name: str, ref: str, exist_ok: bool = False, once: str | Once | None = None
+        self,
+        name: str,
+        ref: str,
+        exist_ok: bool = False,
+        once: str | Once | None = None,
+        message: str = "",
+        metadata: Mapping[str, str] | None = None,
     ) -> TagInfo:
         """Create a tag at any ref; it never moves. Raises AlreadyExistsError.
 
         Examples:
-            >>> repo.create_tag("v3", "main").name
+            >>> repo.create_tag("v3", "main", metadata={"model": "churn-7"}).name
             'v3'
         """
         from sparklake.verbs.refs.branches import create_tag
 
-        return create_tag(self._context, name, ref, exist_ok=exist_ok).returned()
+        tag = create_tag(
+            self._context, name, ref, message=message, metadata=metadata, exist_ok=exist_ok
+        )
+        return tag.returned()
 
     def tags(self) -> list[TagInfo]:
         """Return all tags in the byte order of their names."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
-from sparklake.cli.text import date, one_line, short
+from sparklake.cli.text import date, first_line, one_line, short
 from sparklake.documents import commit_document
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def commit_line(out: Output, branch: str, commit: Commit) -> str:
 
 
 def subject(commit: Commit) -> str:
-    return one_line(next(iter(commit.message.strip().splitlines()), ""))
+    return first_line(commit.message)
 
 
 def commit_lines(commit: Commit) -> list[str]:

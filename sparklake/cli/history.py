@@ -10,7 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment, required_metadata
-from sparklake.cli.text import change_counts, date, field_lines, number, one_line, short
+from sparklake.cli.text import change_counts, date, field_lines, first_line, number, one_line, short
 from sparklake.documents import (
     Document,
     blame_document,
@@ -189,7 +189,14 @@ def blame(
 
     def line(each: Document) -> str:
         commit_id = invocation.out.coloured(short(each["commit_id"]), "yellow")
-        return f"{commit_id}  {date(each['creation_date'])}  {one_line(each['path'])}"
+        what = f"{one_line(each['committer'])}: {first_line(each['message'])}"
+        words = (
+            commit_id,
+            date(each["creation_date"]),
+            one_line(each["path"]),
+            invocation.out.coloured(what, "dim"),
+        )
+        return "  ".join(words)
 
     with invocation.out.working("reading the history"):
         invocation.out.many(map(blame_document, rows), line)

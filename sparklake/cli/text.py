@@ -28,6 +28,10 @@ _PIPE_COLUMNS = 1 << 20
 one_line, date = visible_line, text_of_second
 
 
+def first_line(text: str) -> str:
+    return visible_line(next(iter(text.strip().splitlines()), ""))
+
+
 def short(commit_id: str) -> str:
     return commit_id[:COMMIT_DIGITS]
 

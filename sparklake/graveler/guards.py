@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from sparklake.errors import (
@@ -118,3 +118,24 @@ class RepositorySettings:
                 *(rule.actions for rule in self.protection if rule.covers(branch))
             )
         return Guard(self.read_only, protected)
+
+    def with_renamed_branch(self, old: str, new: str) -> RepositorySettings:
+        """Return the settings after the rename of a branch, protected and retained as before.
+
+        Rules of the exact old name become rules of the new name.
+        """
+        rules = {each.pattern: each.actions for each in self.protection}
+        if old in rules:
+            rules[new] = rules.pop(old) | rules.get(new, frozenset())
+        moved = self._with_rules(rules)
+        missing = self.guard(old).protected - moved.guard(new).protected
+        if missing:
+            moved = self._with_rules({**rules, new: rules.get(new, frozenset()) | missing})
+        if self.retention is None:
+            return moved
+        return replace(moved, retention=self.retention.with_renamed_branch(old, new))
+
+    def _with_rules(self, rules: Mapping[str, frozenset[Action]]) -> RepositorySettings:
+        return replace(
+            self, protection=tuple(ProtectionRule(*each) for each in sorted(rules.items()))
+        )

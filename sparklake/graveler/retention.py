@@ -8,7 +8,7 @@ retention.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sparklake.errors import CorruptFileError, ExpiredError, InvalidInputError
@@ -58,6 +58,14 @@ class Retention:
     def days(self, branch: str) -> int:
         fitting = (each.days for each in self.branches if fits(each.pattern, branch))
         return next(fitting, self.default_days)
+
+    def with_renamed_branch(self, old: str, new: str) -> Retention:
+        """Move the rule of an exact name, or add one if the days differ by the new name."""
+        others = [each for each in self.branches if each.pattern not in (old, new)]
+        moved = replace(self, branches=tuple(others))
+        if moved.days(new) == self.days(old):
+            return moved
+        return replace(self, branches=(BranchRetention(new, self.days(old)), *others))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,11 @@ def test_branches(scene: Scene) -> None:
         ("main", False),
         ("old", False),
     ]
+    assert listing[1]["head"] == head
     lines = ok("branch", "list", scene.uri()).splitlines()
-    assert lines[1].split() == ["dev:joe-bugfix-1234", head["id"][:12], "uncommitted", "changes"]
+    name, commit, _, _, *words = lines[1].split()
+    assert (name, commit) == ("dev:joe-bugfix-1234", head["id"][:12])
+    assert words == ["tester", "change", "uncommitted", "changes"]
     gone = said("branch", "delete", "--yes", scene.uri("old"))
     assert (gone["name"], gone["deleted"]) == ("old", True)
     text = ok(*("branch", "delete", "--yes", "--discard-staged", scene.uri("dev:joe-bugfix-1234")))
@@ -89,18 +92,48 @@ def test_branches(scene: Scene) -> None:
     assert [each["name"] for each in said("branch", "list", scene.uri())] == ["main"]
 
 
+def test_a_renamed_branch_keeps_its_staged_changes(scene: Scene) -> None:
+    head = scene.branch("dev") and said("log", scene.uri("dev"))[0]
+    dev, team = scene.uri("dev"), scene.uri("team")
+    scene.put("dev", {"b": "2"})
+    main = scene.uri("main")
+    assert "default branch" in failed(11, "branch", "rename", main, team)
+    assert "already exists" in failed(14, "branch", "rename", dev, main)
+    assert "has no branch 'team'" in failed(13, "branch", "rename", team, scene.uri("other"))
+    assert failed(2, "branch", "rename", dev, "lakefs://other/x")
+    words = ("branch", "rename", dev, team, "--once", "k")
+    assert ok(*words) == f"{dev} is now {team}, at {head['id'][:12]}\n"
+    assert said(*words)["name"] == "team"
+    assert [each["name"] for each in said("branch", "list", scene.uri())] == ["main", "team"]
+    assert ok("cat", f"{team}/b") == "2"
+    assert said("diff", team)[0]["path"] == "b"
+
+
 def test_tags(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     assert said("tag", "list", scene.uri()) == []
-    made = said("tag", "create", scene.uri("v2.3"), scene.uri("main"))
-    assert made == {"name": "v2.3", "commit_id": head["id"]}
+    note = ("-m", "as trained\n\non May data", "--meta", "model=churn-7", "--meta", "run=12")
+    made = said("tag", "create", scene.uri("v2.3"), scene.uri("main"), *note)
+    assert made.pop("creation_date") >= head["creation_date"]
+    assert made == {
+        "name": "v2.3",
+        "commit_id": head["id"],
+        "who": "tester",
+        "message": "as trained\n\non May data",
+        "metadata": {"model": "churn-7", "run": "12"},
+    }
+    assert "a tag's message" in failed(
+        2, "tag", "create", scene.uri("x"), scene.uri("main"), "-m", "\0"
+    )
     text = ok("tag", "create", scene.uri("dev:jane-before-v2.3-merge"), scene.uri("v2.3^"))
     assert "dev:jane-before-v2.3-merge is " in text
     assert [each["name"] for each in said("tag", "list", scene.uri())] == [
         "dev:jane-before-v2.3-merge",
         "v2.3",
     ]
-    assert ok("tag", "list", scene.uri()).splitlines()[2].split() == ["v2.3", head["id"][:12]]
+    name, commit, _, _, *words = ok("tag", "list", scene.uri()).splitlines()[2].split()
+    assert (name, commit) == ("v2.3", head["id"][:12])
+    assert words == ["tester", "as", "trained", "model=churn-7,", "run=12"]
     assert said("tag", "delete", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
     assert ok("tag", "delete", "--yes", scene.uri("dev:jane-before-v2.3-merge")).endswith(
         "is deleted\n"
@@ -592,7 +625,7 @@ def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     second = scene.commit("main", {"a": "2"})
     main, back = scene.uri("main"), scene.uri("main~1")
-    (at,) = said("branch", "list", scene.uri())
+    at = said("branch", "set", scene.uri("main"), "--never")
     assert "is at" in failed(5, "hard-reset", main, back, "--expect", back)
     assert said("hard-reset", main, back, "--expect", main) == {**at, "commit_id": first["id"]}
     scene.put("main", {"b": "1"})
@@ -622,7 +655,7 @@ def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
     header, line, *_ = (each.split() for each in ok("op", "log", dev).splitlines())
     assert header == ["date", "who", "verb", "ref", "from", "to"]
     assert line[2:] == ["tester", "create-branch", "dev", "-", second["id"][:12]]
-    back = {**said("branch", "list", scene.uri())[1], "commit_id": first["id"]}
+    back = {**said("branch", "set", main, "--never"), "commit_id": first["id"]}
     assert said("op", "undo", main) == back
     assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
     assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]

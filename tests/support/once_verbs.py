@@ -216,6 +216,19 @@ VERBS: dict[str, OnceVerb] = {
             run_verb(at.repo.create_branch, f"{at.branch.name}-new", "main", once=once)
         ),
     ),
+    "rename_branch": OnceVerb(
+        lambda at, once: by_name(
+            run_verb(
+                at.repo.rename_branch, f"{at.branch.name}-old", f"{at.branch.name}-new", once=once
+            )
+        ),
+        lambda at, once: by_name(
+            run_verb(
+                at.repo.rename_branch, f"{at.branch.name}-old", f"{at.branch.name}-x", once=once
+            )
+        ),
+        lambda branch: Repository(branch._context).create_branch(f"{branch.name}-old", "dev"),
+    ),
     "create_tag": OnceVerb(
         lambda at, once: run_verb(at.repo.create_tag, f"{at.branch.name}-tag", "dev", once=once),
         lambda at, once: run_verb(at.repo.create_tag, f"{at.branch.name}-tag", "main", once=once),

@@ -1,4 +1,4 @@
-"""`sparklake branch`: create, list, set, delete, prune."""
+"""`sparklake branch`: create, list, rename, set, delete, prune."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sparklake.cli import options
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import duration
-from sparklake.cli.text import date, number, short
-from sparklake.documents import Document, branch_document
+from sparklake.cli.text import date, first_line, number, short
+from sparklake.documents import Document, branch_document, branch_list_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState
 from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.verbs.base.once import VerbResult
 
-app = Group("branch", "Branches: create, list, set, delete, prune.")
+app = Group("branch", "Branches: create, list, rename, set, delete, prune.")
 
 BranchArgument = Annotated[str, argument("lakefs://REPO/NAME")]
 ExpiresOption = Annotated[
@@ -80,6 +80,25 @@ def list_branches(
 ) -> None:
     """List the branches of a repository."""
     _table(invocation, invocation.repository(repository_uri(uri)).branch_states(hidden=every))
+
+
+@app.add()
+def rename(
+    invocation: Invocation,
+    uri: BranchArgument,
+    new: Annotated[str, argument("lakefs://REPO/NEW")],
+    once: options.OnceOption = None,
+) -> None:
+    """Rename a branch, with its staged changes, protection and expiry."""
+    branch, dest = ref_uri(uri), ref_uri(new)
+    repository = invocation.repository(same_repository(branch, dest))
+    run = invocation.run_verb(
+        repository.rename_branch, branch.ref, dest.ref, once=invocation.once(once)
+    )
+    state = _repeated(run) if run.repeated else run.value.state
+    invocation.out.one(
+        branch_document(state), f"{branch} is now {dest}, at {short(state.commit_id)}"
+    )
 
 
 @app.add("set")
@@ -167,10 +186,13 @@ def delete(
 
 def _table(invocation: Invocation, states: Sequence[BranchState]) -> None:
     invocation.out.table(
-        [branch_document(state) for state in states],
+        [branch_list_document(state) for state in states],
         {
             "branch": lambda each: each["name"],
             "commit": lambda each: short(each["commit_id"]),
+            "date": lambda each: date(each["head"]["creation_date"]) if each["head"] else "",
+            "who": lambda each: each["head"]["committer"] if each["head"] else "",
+            "message": lambda each: first_line(each["head"]["message"]) if each["head"] else "",
             "": _remarks,
         },
     )

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from sparklake.cli.invocation import Group, Invocation
-from sparklake.cli.options import ExistOkOption, OnceOption, RepositoryArgument, YesOption, argument
-from sparklake.cli.text import short
-from sparklake.documents import tag_document
+from sparklake.cli.options import (
+    ExistOkOption,
+    MetaOption,
+    OnceOption,
+    RepositoryArgument,
+    YesOption,
+    argument,
+    option,
+)
+from sparklake.cli.parsing import labels
+from sparklake.cli.text import date, first_line, short
+from sparklake.documents import Document, tag_document
 from sparklake.uri import RefUri, ref_uri, repository_uri, same_repository
 
 app = Group("tag", "Tags: create, list, delete.")
@@ -20,16 +29,24 @@ def create(
     invocation: Invocation,
     uri: TagArgument,
     target: Annotated[str, argument("lakefs://REPO/REF")],
+    message: Annotated[str, option("Describe the tag.", "--message", "-m")] = "",
+    meta: MetaOption = None,
     exist_ok: ExistOkOption = False,
     once: OnceOption = None,
 ) -> None:
     """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
     repository = invocation.repository(same_repository(tag, ref))
-    commit = invocation.run(
-        repository.create_tag, tag.ref, ref.ref, exist_ok=exist_ok, once=invocation.once(once)
+    info = invocation.run(
+        repository.create_tag,
+        tag.ref,
+        ref.ref,
+        message=message,
+        metadata=labels(meta),
+        exist_ok=exist_ok,
+        once=invocation.once(once),
     )
-    invocation.out.one(tag_document(commit), f"{tag} is {short(commit.commit_id)}")
+    invocation.out.one(tag_document(info), f"{tag} is {short(info.commit_id)}")
 
 
 @app.add("list")
@@ -37,8 +54,19 @@ def list_tags(invocation: Invocation, uri: RepositoryArgument) -> None:
     """List the tags of a repository."""
     invocation.out.table(
         [tag_document(tag) for tag in invocation.repository(repository_uri(uri)).tags()],
-        {"tag": lambda each: each["name"], "commit": lambda each: short(each["commit_id"])},
+        {
+            "tag": lambda each: each["name"],
+            "commit": lambda each: short(each["commit_id"]),
+            "date": lambda each: date(each["creation_date"]) if each["creation_date"] else "",
+            "who": lambda each: each["who"],
+            "message": _description,
+        },
     )
+
+
+def _description(tag: Document) -> str:
+    metadata = ", ".join(f"{name}={value}" for name, value in sorted(tag["metadata"].items()))
+    return "  ".join(filter(None, [first_line(tag["message"]), metadata]))
 
 
 @app.add()

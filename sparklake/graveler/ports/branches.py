@@ -142,7 +142,7 @@ class Branches(Protocol):
         """Return a branch and its layers as of one moment."""
 
     def list(self) -> Sequence[BranchState]:
-        """Return all branches in the byte order of their names."""
+        """Return all branches, with their heads, in the byte order of their names."""
 
     def delete(
         self, name: str, who: str, *, discard_staged: bool = False, if_expired: bool = False
@@ -152,6 +152,15 @@ class Branches(Protocol):
         Raises RefNotFoundError for a missing branch, and DirtyBranchError for one with staged
         changes, unless they are discarded. With `if_expired`, raises RaceLostError for a branch
         that may not be pruned.
+        """
+
+    def rename(
+        self, name: str, new_name: str, who: str, *, once: OnceRecord | None = None
+    ) -> BranchState:
+        """Rename a branch, with its layers, expiry, and rules of its exact name.
+
+        Rules of patterns apply by the new name. If these protect less, a rule of the new name adds
+        the missing actions. Raises RefNotFoundError, or AlreadyExistsError for a used name.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -14,18 +14,23 @@ from sparklake.graveler.ports.once import OnceRecord
 
 @dataclass(frozen=True, slots=True)
 class TagInfo:
-    """A name for one commit. It never moves."""
+    """A name for one commit. It never moves.
+
+    `who` created it at `creation_date`, in unix seconds; "" and 0 if unknown.
+    """
 
     name: str
     commit_id: CommitId
+    who: str = ""
+    creation_date: int = 0
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 class Tags(Protocol):
     """The tags of one repository. Changes raise ReadOnlyError in a read-only repository."""
 
-    def create(
-        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
-    ) -> TagInfo:
+    def create(self, tag: TagInfo, who: str, *, once: OnceRecord | None = None) -> None:
         """Create a tag. Raises AlreadyExistsError, or ExpiredError for an expired commit."""
 
     def find(self, name: str) -> TagInfo | None:
@@ -91,6 +96,7 @@ class RefVerb(str, Enum):
     RESTORE_REPOSITORY = "restore-repository"
     CREATE_BRANCH = "create-branch"
     DELETE_BRANCH = "delete-branch"
+    RENAME_BRANCH = "rename-branch"
     PRUNE_BRANCH = "prune-branch"
     CREATE_TAG = "create-tag"
     DELETE_TAG = "delete-tag"

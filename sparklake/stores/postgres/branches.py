@@ -20,7 +20,7 @@ from sparklake.stores.postgres import branch_rows, commits
 from sparklake.stores.postgres.connections import TURN, holding, wait_for_turn
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Answer, Session
-from sparklake.stores.postgres.settings import hold_settings
+from sparklake.stores.postgres.settings import hold_settings, lock_settings, set_settings
 
 # One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
 _COLUMNS = f"""
@@ -39,11 +39,13 @@ _LAYER = slice(9, 13)
 ALL_BRANCHES = f"""
     {_COLUMNS} {_TABLES} WHERE b.repository_uid = %(uid)s ORDER BY b.name, l.id DESC
 """
-ONE_BRANCH = f"""
+_WITH_HEADS = f"""
     {_COLUMNS}, {commits.COLUMNS} {_TABLES}
     LEFT JOIN sparklake.commits c ON c.repository_uid = b.repository_uid AND c.id = b.commit_id
-    WHERE b.repository_uid = %(uid)s AND b.name = %(name)s ORDER BY l.id DESC
+    WHERE b.repository_uid = %(uid)s
 """
+ONE_BRANCH = f"{_WITH_HEADS} AND b.name = %(name)s ORDER BY l.id DESC"
+HEADS = f"{_WITH_HEADS} ORDER BY b.name, l.id DESC"
 
 
 def locked_state(connection: Session, scope: branch_rows.Scope, name: str) -> Answer[BranchState]:
@@ -92,6 +94,15 @@ _CREATE = f"""
            coalesce((SELECT fence FROM sparklake.repositories WHERE uid = %(uid)s), 0)
     WHERE {commits.IS_KEPT} ON CONFLICT DO NOTHING
 """  # noqa: S608  (a condition, no values)
+
+_COPY = """
+    INSERT INTO sparklake.branches
+        (repository_uid, name, commit_id, hidden, expires, read_only, protected, fence)
+    SELECT repository_uid, %(new_name)s, commit_id, hidden, expires, %(read_only)s,
+           %(protected)s::text[], fence
+    FROM sparklake.branches WHERE repository_uid = %(uid)s AND name = %(name)s
+    ON CONFLICT DO NOTHING
+"""
 
 _SWAP = f"""
     UPDATE sparklake.branches SET commit_id = %(commit)s
@@ -150,7 +161,7 @@ class PostgresBranches(branch_rows.RepositoryPart):
         return next(iter(states_of(rows, self._scope)), None)
 
     def list(self) -> Sequence[BranchState]:
-        rows = self._fetch(ALL_BRANCHES, force=self._scope.force)
+        rows = self._fetch(HEADS, force=self._scope.force)
         return states_of(rows, self._scope)
 
     def delete(
@@ -173,6 +184,44 @@ class PostgresBranches(branch_rows.RepositoryPart):
             )
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
             commits.log_and_commit(connection, self._uid, who, verb.value, name, old=head)
+
+    def rename(
+        self, name: str, new_name: str, who: str, *, once: OnceRecord | None = None
+    ) -> BranchState:
+        scope, uid = self._scope, self._uid
+        with self._connections.transaction() as connection:
+            add_once_record(connection, uid, once)
+            settings = lock_settings(connection, scope)
+            commits.claim_name(connection, uid, new_name, "tag")()
+            head = branch_rows.lock_branch(connection, scope, name, Action.DELETE)()
+            moved = settings.with_renamed_branch(name, new_name)
+            guard = moved.guard(new_name)
+            values = {
+                "uid": uid,
+                "name": name,
+                "new_name": new_name,
+                "read_only": guard.read_only,
+                "protected": sorted(guard.protected),
+            }
+            if not connection.execute(_COPY, values).rowcount:
+                raise AlreadyExistsError(f"the branch {new_name!r} already exists: choose another")
+            # Sealed layers make later writers read the branch, with its guard.
+            connection.execute(
+                "UPDATE sparklake.layers SET branch = %(new_name)s, sealed = true"
+                " WHERE repository_uid = %(uid)s AND branch = %(name)s",
+                values,
+            )
+            connection.execute(
+                "DELETE FROM sparklake.branches WHERE repository_uid = %(uid)s AND name = %(name)s",
+                values,
+            )
+            if moved != settings:
+                set_settings(connection, uid, moved)
+            state = locked_state(connection, scope, new_name)()
+            verb = RefVerb.RENAME_BRANCH.value
+            commits.log_operation(connection, uid, who, verb, name, old=head)
+            commits.log_and_commit(connection, uid, who, verb, new_name, new=head)
+            return state
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         with self._connections.transaction() as connection:

@@ -21,7 +21,7 @@ from sparklake.stores.postgres.once import PostgresOnceKeys
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
-from sparklake.stores.postgres.tags import PostgresTags
+from sparklake.stores.postgres.tags import PostgresTags, insert_tags
 
 _RANGE_RECORDS = "range_records"
 
@@ -199,7 +199,4 @@ def _insert_names(connection: Session, info: RepositoryInfo, refs: RefsSnapshot)
             for each, guard in zip(refs.branches, guards, strict=True)
         ],
     )
-    cursor.executemany(
-        "INSERT INTO sparklake.tags (repository_uid, name, commit_id) VALUES (%s, %s, %s)",
-        [(uid, each.name, each.commit_id) for each in refs.tags],
-    )
+    insert_tags(connection, uid, refs.tags)

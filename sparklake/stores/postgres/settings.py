@@ -32,22 +32,28 @@ class PostgresSettings(branch_rows.RepositoryPart):
             query = _SELECT + " FOR NO KEY UPDATE"
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
             settings = edit(_found(rows))
-            connection.execute(
-                "UPDATE sparklake.repositories SET read_only = %s, protection = %s, metadata = %s,"
-                " retention = %s WHERE uid = %s",
-                (*columns_of(settings), self._uid),
-            )
+            set_settings(connection, self._uid, settings)
             _guard_branches(connection, self._uid, settings)
             return settings
 
         return self._connections.retried(change)
 
 
-def lock_settings(connection: Session, scope: branch_rows.Scope) -> None:
+def set_settings(connection: Session, uid: str, settings: RepositorySettings) -> None:
+    """Replace locked settings. The guards of branches are those of the previous ones."""
+    connection.execute(
+        "UPDATE sparklake.repositories SET read_only = %s, protection = %s, metadata = %s,"
+        " retention = %s WHERE uid = %s",
+        (*columns_of(settings), uid),
+    )
+
+
+def lock_settings(connection: Session, scope: branch_rows.Scope) -> RepositorySettings:
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
         raise read_only_error()
+    return settings
 
 
 def hold_settings(connection: Session, scope: branch_rows.Scope) -> Answer[RepositorySettings]:

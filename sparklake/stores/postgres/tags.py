@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefVerb, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import TREE_SWEEPS, RepositoryPart
@@ -16,15 +17,19 @@ from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import hold_settings
 
-_ALL = """
-    SELECT name, commit_id FROM sparklake.tags WHERE repository_uid = %(uid)s ORDER BY name
+_COLUMNS = "name, commit_id, who, creation_date, message, metadata"
+_ALL = f"""
+    SELECT {_COLUMNS} FROM sparklake.tags WHERE repository_uid = %(uid)s ORDER BY name
+"""  # noqa: S608  (an expression, no values)
+_INSERT = f"""
+    INSERT INTO sparklake.tags (repository_uid, {_COLUMNS})
+    SELECT %(uid)s, %(name)s, %(commit)s, %(who)s, %(date)s, %(message)s, %(metadata)s
 """
 
 
 class PostgresTags(RepositoryPart):
-    def create(
-        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
-    ) -> TagInfo:
+    def create(self, tag: TagInfo, who: str, *, once: OnceRecord | None = None) -> None:
+        name, commit_id = tag.name, tag.commit_id
         with self._connections.transaction() as connection:
             add_once_record(connection, self._uid, once)
             with connection.batch():
@@ -34,9 +39,7 @@ class PostgresTags(RepositoryPart):
             check_claim()
             try:
                 count = connection.execute(
-                    "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
-                    f" SELECT %(uid)s, %(name)s, %(commit)s WHERE {IS_KEPT} ON CONFLICT DO NOTHING",
-                    {"uid": self._uid, "name": name, "commit": commit_id},
+                    f"{_INSERT} WHERE {IS_KEPT} ON CONFLICT DO NOTHING", _values(self._uid, tag)
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
@@ -45,11 +48,10 @@ class PostgresTags(RepositoryPart):
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
             verb = RefVerb.CREATE_TAG.value
             log_and_commit(connection, self._uid, who, verb, name, new=commit_id)
-        return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
         rows = self._fetch(
-            f"SELECT name, commit_id, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
+            f"SELECT {_COLUMNS}, {TREE_SWEEPS} FROM sparklake.tags"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
             name=name,
         )
@@ -75,6 +77,22 @@ class PostgresTags(RepositoryPart):
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
             log_and_commit(connection, self._uid, who, verb, name, old=match[0])
+
+
+def _values(uid: str, tag: TagInfo) -> dict[str, Any]:
+    return {
+        "uid": uid,
+        "name": tag.name,
+        "commit": tag.commit_id,
+        "who": tag.who,
+        "date": tag.creation_date,
+        "message": tag.message,
+        "metadata": Jsonb(dict(tag.metadata)),
+    }
+
+
+def insert_tags(connection: Session, uid: str, tags: Iterable[TagInfo]) -> None:
+    connection.cursor().executemany(_INSERT, [_values(uid, each) for each in tags])
 
 
 def all_tags(connection: Session, uid: str) -> Sequence[TagInfo]:

@@ -73,6 +73,30 @@ class MemoryBranches(StateView):
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
             state.log(who, verb.value, name, branch.commit_id, None)
 
+    def rename(
+        self, name: str, new_name: str, who: str, *, once: OnceRecord | None = None
+    ) -> BranchState:
+        state = self._state
+        with state.changing(once):
+            state.require_writable(force=self._force)
+            if new_name in state.tags:
+                raise name_taken("tag", new_name)
+            branch = state.open_branch(name, Action.DELETE, force=self._force)
+            if new_name in state.branches:
+                raise AlreadyExistsError(f"the branch {new_name!r} already exists: choose another")
+            state.settings = state.settings.with_renamed_branch(name, new_name)
+            del state.branches[name]
+            state.branches[new_name] = replace(
+                branch,
+                name=new_name,
+                layers=tuple(replace(each, sealed=True) for each in branch.layers),
+                guard=state.settings.guard(new_name),
+            )
+            verb = RefVerb.RENAME_BRANCH.value
+            state.log(who, verb, name, branch.commit_id, None)
+            state.log(who, verb, new_name, None, branch.commit_id)
+            return state.seen(state.branches[new_name], force=self._force)
+
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
         state = self._state
         with state.lock:
@@ -128,21 +152,18 @@ def _end(lifetime: timedelta | None) -> int | None:
 
 
 class MemoryTags(StateView):
-    def create(
-        self, name: str, commit_id: CommitId, who: str, *, once: OnceRecord | None = None
-    ) -> TagInfo:
-        state = self._state
+    def create(self, tag: TagInfo, who: str, *, once: OnceRecord | None = None) -> None:
+        state, name = self._state, tag.name
         with state.changing(once):
             state.require_writable(force=self._force)
-            state.check_kept(commit_id)
+            state.check_kept(tag.commit_id)
             if name in state.branches:
                 raise name_taken("branch", name)
             if name in state.tags:
                 raise AlreadyExistsError(f"the tag {name!r} already exists; --exist-ok accepts it")
-            state.require_commit(commit_id)
-            state.tags[name] = TagInfo(name, commit_id)
-            state.log(who, RefVerb.CREATE_TAG.value, name, None, commit_id)
-            return state.tags[name]
+            state.require_commit(tag.commit_id)
+            state.tags[name] = tag
+            state.log(who, RefVerb.CREATE_TAG.value, name, None, tag.commit_id)
 
     def find(self, name: str) -> TagInfo | None:
         return self._state.tags.get(name)

@@ -67,7 +67,8 @@ class State:
         is_expired = branch.expires is not None and branch.expires <= time.time()
         read_only = branch.guard.read_only and not force
         guard = replace(branch.guard, read_only=read_only)
-        return replace(branch, is_expired=is_expired, guard=guard, fence=self.fence)
+        head = self.commits.get(branch.commit_id)
+        return replace(branch, is_expired=is_expired, guard=guard, fence=self.fence, head=head)
 
     def open_branch(
         self, name: str, *actions: Action | None, force: bool, fence: int | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
 from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, manifest_bytes, read_refs
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
-from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.stores.objects import open_store
@@ -108,7 +108,8 @@ def _write(
     committed = tuple(
         BranchState(each.name, each.commit_id, hidden=each.hidden) for each in refs.branches
     )
-    if read_refs(store, manifest) != replace(refs, branches=committed):
+    bare = tuple(TagInfo(each.name, each.commit_id) for each in refs.tags)
+    if read_refs(store, manifest) != replace(refs, branches=committed, tags=bare):
         raise CorruptFileError(
             f"the dump in {store.uri} was read back with different content: the previous dump "
             "remains valid. Check the store"
@@ -126,10 +127,12 @@ def _write(
         renames=settings.renames_of(earlier, before[0]) if before else {},
     )
     is_first = previous is None
-    settings.write_settings(store, replace(file, position=position, is_first=is_first))
+    notes = settings.tag_notes(refs.tags)
+    file = replace(file, position=position, tags=notes)
+    settings.write_settings(store, replace(file, is_first=is_first))
     store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     if is_first:
-        settings.write_settings(store, replace(file, position=position))
+        settings.write_settings(store, file)
     return manifest
 
 

@@ -24,7 +24,7 @@ from sparklake.verbs.dumps import restore_settings
 from sparklake.verbs.dumps.addresses import find_refused
 from sparklake.verbs.dumps.newer_files import age_note, newer_problems
 from sparklake.verbs.dumps.restore_settings import RestoreOptions as RestoreOptions
-from sparklake.verbs.dumps.settings import renames_of, write_settings
+from sparklake.verbs.dumps.settings import renames_of, with_tag_notes, write_settings
 from sparklake.verbs.dumps.verify_trees import verify_trees
 
 
@@ -111,7 +111,8 @@ def _verify(store: ObjectStore, options: RestoreOptions) -> _VerifiedDump:
         problems = dump.problem_text(trees.problems)
         notes.append(f"trees are incomplete, as `sparklake check` shows: {problems}")
     settings = replace(settings, notes=notes)
-    return _VerifiedDump(manifest, contents.refs, trees.collected, settings, file.settings is None)
+    refs = with_tag_notes(contents.refs, file.settings, renames)
+    return _VerifiedDump(manifest, refs, trees.collected, settings, file.settings is None)
 
 
 def _manifest(store: ObjectStore, place: str | None) -> DumpManifest:

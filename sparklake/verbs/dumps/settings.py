@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
 import msgspec
@@ -14,7 +14,7 @@ from sparklake.graveler.defaults import MAX_RANGE_RECORDS
 from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, read_dump_manifest, read_refs
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
-from sparklake.graveler.ports import ObjectStore, Operation
+from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import Retention
 from sparklake.namespace.layout import DUMP_SETTINGS_KEY
 
@@ -28,13 +28,23 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class TagNote:
+    """The parts of a tag that lakeFS's format lacks."""
+
+    who: str
+    creation_date: int
+    message: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class DumpSettings:
     """The settings stored with a dump, under its names.
 
     They belong to the dumps of `manifests`: the latest one and, until it is complete, the previous
-    one. Earlier versions wrote no `manifests`. `renames`, as in `find_dump`, are those of the
-    latest restore of the last manifest; `position` belongs to the first. `is_first` marks the first
-    dump in a namespace, which may be incomplete.
+    one. Earlier versions wrote no `manifests` and no `tags`. `renames`, as in `find_dump`, are
+    those of the latest restore of the last manifest; `position` belongs to the first. `is_first`
+    marks the first dump in a namespace, which may be incomplete.
     """
 
     default_branch: str
@@ -46,6 +56,7 @@ class DumpSettings:
     manifests: tuple[DumpManifest, ...] = ()
     renames: dict[str, str] = field(default_factory=dict)
     position: LogPosition | None = None
+    tags: dict[str, TagNote] = field(default_factory=dict)
     is_first: bool = False
 
     @property
@@ -75,6 +86,26 @@ def dump_settings(
         manifests=tuple(dict.fromkeys(manifests)),
         renames=dict(renames),
     )
+
+
+def tag_notes(tags: Sequence[TagInfo]) -> dict[str, TagNote]:
+    return {
+        each.name: TagNote(each.who, each.creation_date, each.message, dict(each.metadata))
+        for each in tags
+    }
+
+
+def with_tag_notes(
+    refs: RefsSnapshot, settings: DumpSettings | None, renames: Mapping[str, str]
+) -> RefsSnapshot:
+    """Add the notes of tags to the refs of a dump. `renames` may begin with `tags/`."""
+    notes = {} if settings is None else settings.tags
+    by_name = {renames.get(f"tags/{old}", renames.get(old, old)): notes[old] for old in notes}
+    tags = (
+        replace(each, **asdict(by_name[each.name])) if each.name in by_name else each
+        for each in refs.tags
+    )
+    return replace(refs, tags=tuple(tags))
 
 
 def write_settings(store: ObjectStore, settings: DumpSettings) -> None:

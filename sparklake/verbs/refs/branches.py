@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from sparklake import errors
-from sparklake.graveler.guards import Action
+from sparklake.graveler.guards import TRANSACTION_PREFIX, Action
 from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import name_taken, validate_branch_name, validate_tag_name
-from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.once import VerbResult
-from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.publish import check_texts
+from sparklake.verbs.base.resolve import get_branch, get_commit
 from sparklake.verbs.base.staging import count_staged
 
 _LONGEST = timedelta(days=36_500)
@@ -83,6 +85,31 @@ def create_branch(
         return VerbResult(existing, changed=False)
 
 
+def rename_branch(context: Context, name: str, new_name: str) -> BranchState:
+    """Rename a branch with its staged changes. Its hooks see a deletion and a creation."""
+    validate_branch_name(new_name)
+    if name == context.info.default_branch:
+        raise errors.ProtectedError(
+            f"{name!r} is the default branch of {context.info.name} and cannot be renamed"
+        )
+    if any(each.startswith(TRANSACTION_PREFIX) for each in (name, new_name)):
+        raise errors.InvalidInputError(
+            f"{name!r} cannot be renamed to {new_name!r}: names of transactions begin with "
+            f"{TRANSACTION_PREFIX!r}"
+        )
+    if context.refs.branches.find(new_name) is not None:
+        raise errors.AlreadyExistsError(f"the branch {new_name!r} already exists: choose another")
+    state = get_branch(context, name)
+    head = context.graph.commit(state.commit_id)
+    guard = context.move_guard
+    with (
+        guard.around_name(context, RefVerb.DELETE_BRANCH, name),
+        guard.around_name(context, RefVerb.CREATE_BRANCH, new_name, head),
+    ):
+        once = context.recorded(BranchState(new_name, head.id, hidden=state.hidden))
+        return context.refs.branches.rename(name, new_name, context.committer, once=once)
+
+
 def delete_branch(context: Context, name: str, *, discard_staged: bool) -> None:
     if name == context.info.default_branch:
         raise errors.ProtectedError(
@@ -106,17 +133,32 @@ def _staged(context: Context, state: BranchState) -> str:
 
 
 def create_tag(
-    context: Context, name: str, ref: str, *, exist_ok: bool = False
+    context: Context,
+    name: str,
+    ref: str,
+    *,
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
+    exist_ok: bool = False,
 ) -> VerbResult[TagInfo]:
     """Create a tag at a ref's commit. With `exist_ok`, return one of the same commit."""
     validate_tag_name(name)
+    labels = dict(metadata or {})
+    check_texts([message, *labels, *labels.values()], "a tag's message and metadata")
     if context.refs.branches.find(name) is not None:
         raise name_taken("branch", name)
     commit = get_commit(context, ref)
+    tag = TagInfo(
+        name=name,
+        commit_id=commit.id,
+        who=context.committer,
+        creation_date=now(),
+        message=message,
+        metadata=labels,
+    )
     with context.move_guard.around_name(context, RefVerb.CREATE_TAG, name, commit):
-        once = context.recorded(TagInfo(name, commit.id))
         try:
-            tag = context.refs.tags.create(name, commit.id, context.committer, once=once)
+            context.refs.tags.create(tag, context.committer, once=context.recorded(tag))
         except errors.AlreadyExistsError:
             existing = context.refs.tags.find(name) if exist_ok else None
             if existing is None or existing.commit_id != commit.id:

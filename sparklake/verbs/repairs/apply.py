@@ -225,7 +225,7 @@ class Repair:
         if isinstance(ref, BranchState):
             refs.branches.create(name, ref.commit_id, who, hidden=ref.hidden)
         else:
-            refs.tags.create(name, ref.commit_id, who)
+            refs.tags.create(ref, who)
 
     def _move_ref(self, step: RepairStep) -> None:
         dumped, refs = dumped_refs(self.sources), self.context.refs

@@ -16,6 +16,7 @@ from sparklake.verbs.dumps.settings import (
     find_readable_settings,
     position_of,
     renames_of,
+    with_tag_notes,
 )
 from sparklake.verbs.refs.logged_refs import Named, contains_commit
 from sparklake.verbs.repairs.trees import TreeSources
@@ -42,7 +43,8 @@ def dumped_refs(sources: TreeSources) -> DumpedRefs:
         if manifest is None:
             continue
         settings = find_readable_settings(store)
-        refs = find_dump(store, manifest, renames_of(settings, manifest)).refs
+        renames = renames_of(settings, manifest)
+        refs = with_tag_notes(find_dump(store, manifest, renames).refs, settings, renames)
         if refs.commits:
             return DumpedRefs(refs, position_of(settings, manifest))
     return DumpedRefs(RefsSnapshot((), (), ()))
@@ -87,7 +89,9 @@ def _as_logged(last: Operation, dumped: Named | None) -> Named | None:
     if last.verb == RefVerb.RESTORE_REPOSITORY.value:  # Of a branch or of a tag.
         return replace(dumped, commit_id=last.to_commit) if dumped is not None else None
     if last.verb == RefVerb.CREATE_TAG.value:
-        return TagInfo(last.ref, last.to_commit)
+        if isinstance(dumped, TagInfo) and dumped.commit_id == last.to_commit:
+            return dumped  # With its message and metadata, which the log lacks.
+        return TagInfo(last.ref, last.to_commit, last.who, last.date)
     hidden = isinstance(dumped, BranchState) and dumped.hidden
     return BranchState(last.ref, last.to_commit, hidden=hidden)
 

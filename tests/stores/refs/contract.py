@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from threading import Barrier, Event, Lock
 
 import pytest
@@ -15,12 +16,14 @@ from sparklake.errors import (
     AlreadyExistsError,
     DirtyBranchError,
     NamespaceInUseError,
+    ProtectedError,
     RaceLostError,
     ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import Commit, first_commit, new_commit
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
@@ -42,6 +45,7 @@ from sparklake.graveler.ports.registers import (
     PurgeState,
 )
 from sparklake.graveler.records import Record, encode_record, tombstone
+from sparklake.graveler.retention import BranchRetention, Retention
 from tests.stores.refs.histories import (
     FIRST,
     a_commit,
@@ -198,7 +202,7 @@ class RefStoreContract:
         shape = {"a": [], "b": ["a"], "c": ["a"], "d": ["c", "b"]}
         commits = grow(refs, shape)
         refs.branches.delete("d", "ann")
-        refs.tags.create("v1", commits["b"].id, "ann")
+        refs.tags.create(TagInfo("v1", commits["b"].id), "ann")
         refs.staging.put("c", [a_record(b"k")], fence=0)
         snapshot = refs.snapshot()
         assert snapshot.branches == tuple(refs.branches.list())
@@ -237,7 +241,7 @@ class RefStoreContract:
         self, store: RefStore, refs: RepositoryRefs
     ) -> None:
         commits = grow(refs, {"a": [], "b": ["a"], "c": ["b", "a"]})
-        refs.tags.create("v1", commits["a"].id, "ann")
+        refs.tags.create(TagInfo("v1", commits["a"].id), "ann")
         snapshot = refs.snapshot()
         info = replace(a_repository("again"), default_branch="b")
         store.restore_repository(info, snapshot, "eve")
@@ -268,7 +272,7 @@ class RefStoreContract:
         old = a_repository("lake")
         store.create_repository(old, FIRST, "ann")
         gone = store.refs(old.uid)
-        gone.tags.create("v1", FIRST.id, "ann")
+        gone.tags.create(TagInfo("v1", FIRST.id), "ann")
         gone.branches.create("dev", FIRST.id, "ann")
         gone.branches.move(a_move(FIRST, a_commit()))
         gone.staging.put("dev", [a_record(b"k")], fence=0)
@@ -295,7 +299,7 @@ class RefStoreContract:
     def test_repositories_keep_apart(self, store: RefStore) -> None:
         one, two = new_refs(store, "one"), new_refs(store, "two")
         one.branches.create("dev", FIRST.id, "ann")
-        one.tags.create("v1", FIRST.id, "ann")
+        one.tags.create(TagInfo("v1", FIRST.id), "ann")
         one.branches.move(a_move(FIRST, a_commit()))
         one.staging.put("main", [a_record(b"k")], fence=0)
         layer = top(one)
@@ -323,6 +327,60 @@ class RefStoreContract:
             ("bob", "create-branch", "dev"),
         ]
 
+    def test_a_renamed_branch_keeps_its_layers_expiry_and_rules(self, refs: RepositoryRefs) -> None:
+        reset = frozenset({Action.RESET})
+        rules = [ProtectionRule("dev", frozenset({Action.COMMIT})), ProtectionRule("d*v", reset)]
+        retention = Retention(30, (BranchRetention("dev", 7), BranchRetention("*", 9)))
+        refs.settings.change(lambda _: RepositorySettings(False, tuple(rules), {}, retention))
+        before = refs.branches.create(
+            "dev", FIRST.id, "ann", hidden=True, lifetime=timedelta(days=2)
+        )
+        refs.staging.put("dev", [a_record(b"k")], fence=0)
+        refs.staging.add_run("dev", MetaRangeId("f" * 64), fence=0)
+        refs.staging.put("dev", [a_record(b"later")], fence=0)
+        layers = refs.staging.seal("dev").layers
+        refs.staging.put("dev", [a_record(b"open")], fence=0)
+        state = refs.branches.rename("dev", "team", "eve")
+        assert state == refs.branches.find("team")
+        assert [each.sealed for each in state.layers] == [True] * 4
+        assert state.layers[1:] == layers
+        assert (state.hidden, state.expires) == (True, before.expires)
+        assert state.guard.protected == {Action.COMMIT, *reset}
+        settings = refs.settings.get()
+        assert [each.pattern for each in settings.protection] == ["d*v", "team"]
+        assert settings.retention is not None
+        assert settings.retention.days("team") == 7
+        assert settings.retention.days("dev") == 9
+        assert refs.branches.find("dev") is None
+        with pytest.raises(RefNotFoundError, match="dev"):
+            refs.staging.put("dev", [a_record(b"lost")], fence=0)
+        refs.staging.put("team", [a_record(b"k2")], fence=0)
+        assert [
+            (line.who, line.verb, line.ref, line.from_commit, line.to_commit)
+            for line in refs.operations.list()[:2]
+        ] == [
+            ("eve", "rename-branch", "team", None, FIRST.id),
+            ("eve", "rename-branch", "dev", FIRST.id, None),
+        ]
+
+    def test_a_branch_is_renamed_to_a_free_name_only(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.tags.create(TagInfo("v1", FIRST.id), "ann")
+        with pytest.raises(AlreadyExistsError, match="already a tag 'v1'"):
+            refs.branches.rename("dev", "v1", "ann")
+        for name in ("main", "dev"):
+            with pytest.raises(AlreadyExistsError, match=f"branch '{name}' already exists"):
+                refs.branches.rename("dev", name, "ann")
+        with pytest.raises(RefNotFoundError, match="none"):
+            refs.branches.rename("none", "new", "ann")
+        refs.settings.change(
+            lambda _: RepositorySettings(
+                False, (ProtectionRule("dev", frozenset({Action.DELETE})),)
+            )
+        )
+        with pytest.raises(ProtectedError, match="delete"):
+            refs.branches.rename("dev", "new", "ann")
+
     def test_a_branch_needs_a_free_name_and_a_commit(self, refs: RepositoryRefs) -> None:
         with pytest.raises(AlreadyExistsError, match="main"):
             refs.branches.create("main", FIRST.id, "ann")
@@ -337,19 +395,21 @@ class RefStoreContract:
         assert names == sorted([*SORTED_NAMES, "main"], key=str.encode)
         for name in random.Random(3).sample(SORTED_NAMES, len(SORTED_NAMES)):
             refs.branches.delete(name, "ann")
-            refs.tags.create(name, FIRST.id, "ann")
+            refs.tags.create(TagInfo(name, FIRST.id), "ann")
         assert [tag.name for tag in refs.tags.list()] == SORTED_NAMES
 
     def test_tags_come_and_go(self, refs: RepositoryRefs) -> None:
-        tag = TagInfo("v1", FIRST.id)
+        tag = TagInfo(
+            "v1", FIRST.id, "ann", FIRST.creation_date, "the model", {"run": "7", "a": "\u00e9"}
+        )
         assert refs.tags.find("v1") is None
-        assert refs.tags.create("v1", FIRST.id, "bob") == tag
+        refs.tags.create(tag, "bob")
         assert refs.tags.find("v1") == tag
         assert refs.tags.list() == [tag]
         with pytest.raises(AlreadyExistsError, match="v1"):
-            refs.tags.create("v1", FIRST.id, "bob")
+            refs.tags.create(TagInfo("v1", FIRST.id), "bob")
         with pytest.raises(RefNotFoundError, match=NOWHERE):
-            refs.tags.create("v2", NOWHERE, "bob")
+            refs.tags.create(TagInfo("v2", NOWHERE), "bob")
         refs.tags.delete("v1", "eve")
         with pytest.raises(RefNotFoundError, match="v1"):
             refs.tags.delete("v1", "eve")
@@ -363,9 +423,9 @@ class RefStoreContract:
 
     def test_a_branch_and_a_tag_have_different_names(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
-        refs.tags.create("v1", FIRST.id, "ann")
+        refs.tags.create(TagInfo("v1", FIRST.id), "ann")
         with pytest.raises(AlreadyExistsError, match="already a branch 'dev'"):
-            refs.tags.create("dev", FIRST.id, "ann")
+            refs.tags.create(TagInfo("dev", FIRST.id), "ann")
         with pytest.raises(AlreadyExistsError, match="already a tag 'v1'"):
             refs.branches.create("v1", FIRST.id, "ann")
         refs.tags.delete("v1", "ann")
@@ -373,8 +433,9 @@ class RefStoreContract:
 
     def test_of_a_branch_and_a_tag_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
         def create(number: int) -> object:
-            refs_of_kind = refs.tags if number % 2 else refs.branches
-            return refs_of_kind.create(name, FIRST.id, "ann")
+            if number % 2:
+                return refs.tags.create(TagInfo(name, FIRST.id), "ann")
+            return refs.branches.create(name, FIRST.id, "ann")
 
         for name in ("a", "b", "c", "d", "e"):
             results = at_once(4, create)
@@ -1154,7 +1215,7 @@ class RefStoreContract:
         commit = a_commit()
         refs.branches.create("dev", FIRST.id, "ann")
         refs.branches.move(a_move(FIRST, commit, branch="dev"))
-        refs.tags.create("v1", FIRST.id, "ann")
+        refs.tags.create(TagInfo("v1", FIRST.id), "ann")
         refs.tags.delete("v1", "bob")
         names = ["dev", "v1", "main", "nothing"]
         latest = {name: refs.operations.list(1, name)[0] for name in names[:3]}

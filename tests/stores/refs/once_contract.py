@@ -14,7 +14,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.ports import BranchMove, LayerCut, RefStore, RepositoryRefs
+from sparklake.graveler.ports import BranchMove, LayerCut, RefStore, RepositoryRefs, TagInfo
 from sparklake.graveler.ports.once import OnceRecord
 from tests.stores.refs.contract import NOWHERE, RUN, a_record, at_once, staged
 from tests.stores.refs.histories import FIRST, a_commit, a_repository, new_refs
@@ -48,7 +48,9 @@ CHANGES: dict[str, Callable[[RepositoryRefs, OnceRecord | None], object]] = {
     "add_run": lambda refs, record: refs.staging.add_run("main", RUN, fence=0, once=record),
     "drop": drop,
     "create a branch": lambda refs, record: refs.branches.create("new", FIRST.id, WHO, once=record),
-    "create a tag": lambda refs, record: refs.tags.create("new", FIRST.id, WHO, once=record),
+    "create a tag": lambda refs, record: refs.tags.create(
+        TagInfo("new", FIRST.id), WHO, once=record
+    ),
 }
 
 FAILURES: dict[str, Callable[[RepositoryRefs, OnceRecord], object]] = {

@@ -22,7 +22,14 @@ from sparklake.errors import (
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.ports import BranchMove, BranchState, LayerCut, RefStore, RepositoryRefs
+from sparklake.graveler.ports import (
+    BranchMove,
+    BranchState,
+    LayerCut,
+    RefStore,
+    RepositoryRefs,
+    TagInfo,
+)
 from tests.stores.refs.contract import RUN, a_record
 from tests.stores.refs.histories import FIRST, a_commit, a_repository
 
@@ -36,7 +43,7 @@ def uid(store: RefStore) -> str:
     store.create_repository(info, FIRST, "ann")
     refs = store.refs(info.uid)
     refs.branches.create("dev", FIRST.id, "ann")
-    refs.tags.create("v1", FIRST.id, "ann")
+    refs.tags.create(TagInfo("v1", FIRST.id), "ann")
     for name in ("main", "dev"):
         refs.staging.put(name, [a_record(b"staged")], fence=0)
     return info.uid
@@ -262,7 +269,7 @@ def test_a_read_only_repository_has_its_branches_and_tags_for_good(
     before = all_of(refs)
     for act in (
         lambda: refs.branches.create("b", FIRST.id, "ann"),
-        lambda: refs.tags.create("v2", FIRST.id, "ann"),
+        lambda: refs.tags.create(TagInfo("v2", FIRST.id), "ann"),
         lambda: refs.tags.delete("v1", "ann"),
         lambda: store.delete_repository("lake"),
     ):
@@ -271,7 +278,7 @@ def test_a_read_only_repository_has_its_branches_and_tags_for_good(
     assert all_of(refs) == before
     forced = store.refs(uid, force=True)
     forced.branches.create("b", FIRST.id, "ann")
-    forced.tags.create("v2", FIRST.id, "ann")
+    forced.tags.create(TagInfo("v2", FIRST.id), "ann")
     forced.tags.delete("v1", "ann")
     with pytest.raises(ReadOnlyError):
         refs.staging.put("b", [a_record(b"k")], fence=0)

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 from sparklake import Repository
 from sparklake.errors import LockHeldError, RefStoreUnavailableError
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.ports import RefStore, RepositoryRefs
+from sparklake.graveler.ports import RefStore, RepositoryRefs, TagInfo
 from sparklake.stores.postgres import connect_ref_store, connections, sessions
 from sparklake.stores.postgres.migrations import _LOCK
 from sparklake.testing.lakes import postgres_lake
@@ -126,10 +126,12 @@ def change_settings(refs: RepositoryRefs) -> object:
         (REPOSITORY, begin_collection),
         (REPOSITORY, change_settings),
         (REPOSITORY, lambda refs: refs.branches.create("new", FIRST.id, "ann")),
-        (REPOSITORY, lambda refs: refs.tags.create("new", FIRST.id, "ann")),
+        (REPOSITORY, lambda refs: refs.tags.create(TagInfo("new", FIRST.id), "ann")),
         (REPOSITORY, lambda refs: refs.writes.begin("w", "data/x", "main", "ann")),
+        (BRANCH, lambda refs: refs.branches.rename("main", "new", "ann")),
+        (LAYERS, lambda refs: refs.branches.rename("main", "new", "ann")),
         (NAME, lambda refs: refs.branches.create("new", FIRST.id, "ann")),
-        (NAME, lambda refs: refs.tags.create("new", FIRST.id, "ann")),
+        (NAME, lambda refs: refs.tags.create(TagInfo("new", FIRST.id), "ann")),
     ],
 )
 def test_a_change_gives_up_and_succeeds_once_the_lock_is_free(

@@ -19,7 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.ports import BranchMove, RefStore, RepositoryRefs
+from sparklake.graveler.ports import BranchMove, RefStore, RepositoryRefs, TagInfo
 from sparklake.graveler.retention import BranchRetention, Retention
 from tests.stores.refs.histories import FIRST, a_commit, a_repository, grow
 
@@ -121,7 +121,7 @@ def move_to(refs: RepositoryRefs, commit: Commit, *commits: Commit) -> None:
 
 NAMES: dict[str, Callable[[RepositoryRefs, Commit], object]] = {
     "branch": lambda refs, commit: refs.branches.create("new", commit.id, "ann"),
-    "tag": lambda refs, commit: refs.tags.create("new", commit.id, "ann"),
+    "tag": lambda refs, commit: refs.tags.create(TagInfo("new", commit.id), "ann"),
     "move": move_to,
 }
 
@@ -141,13 +141,13 @@ def test_no_ref_stands_at_what_has_expired(refs: RepositoryRefs, name: str) -> N
 
 def test_a_name_that_is_taken_is_said_to_be(refs: RepositoryRefs) -> None:
     made = a_line(refs)
-    refs.tags.create("new", made["three"].id, "ann")
+    refs.tags.create(TagInfo("new", made["three"].id), "ann")
     keep(refs, HEADS_ALONE)
     begin(refs)
     with pytest.raises(AlreadyExistsError):
         refs.branches.create("line", made["three"].id, "ann")
     with pytest.raises(AlreadyExistsError):
-        refs.tags.create("new", made["three"].id, "ann")
+        refs.tags.create(TagInfo("new", made["three"].id), "ann")
 
 
 def test_a_branch_that_has_moved_has_lost_a_race(refs: RepositoryRefs) -> None:
@@ -202,7 +202,7 @@ def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
                 move_to(refs, commit, commit)
             try:
                 refs.branches.create(f"b{number}-{turn}", commit.id, "ann")
-                refs.tags.create(f"t{number}-{turn}", commit.id, "ann")
+                refs.tags.create(TagInfo(f"t{number}-{turn}", commit.id), "ann")
                 refs.branches.delete(f"b{number}-{turn}", "ann")
             except ExpiredError:
                 refused += 1
@@ -287,7 +287,8 @@ def test_one_that_is_made_again_has_its_tree(refs: RepositoryRefs) -> None:
 
 def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> None:
     refs = store.refs(uid)
-    tag = refs.tags.create("t", FIRST.id, "ann").name
+    refs.tags.create(TagInfo("t", FIRST.id), "ann")
+    tag = "t"
     reads: list[Callable[[RepositoryRefs], object]] = [
         lambda refs: refs.branches.find("main"),
         lambda refs: refs.branches.list(),
