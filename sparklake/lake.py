@@ -221,11 +221,11 @@ class Lake:
         return LakeSession(self.repository, self._runners.session, uri)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Register the formats "lakefs", "sparklake.objects", ".diff" and ".log" of this lake."""
-        from sparklake.verbs.tables.sources import register_formats
+        """Register the format "lakefs" of this lake, for `spark.readStream`."""
+        from sparklake.verbs.tables.sources import register_format
 
         opener = self.remote_opener()
-        register_formats(spark or self._runners.session(), opener)
+        register_format(spark or self._runners.session(), opener)
 
     def read_stream(
         self, uri: str, from_ref: str | None = None, skip_changes: bool = False

@@ -35,8 +35,9 @@ class Sample:
 
 def _orders(repository: Repository, ref: str, prefix: str) -> DataFrame:
     # The folders of the shops are no partitions.
-    options = {"header": True, "inferSchema": True, "recursiveFileLookup": True}
-    return repository.read(ref, prefix, format="csv", **options).coalesce(1)
+    return repository.read(
+        ref, prefix, format="csv", header=True, inferSchema=True, recursiveFileLookup=True
+    ).coalesce(1)
 
 
 def _with_amounts(orders: DataFrame) -> DataFrame:

@@ -20,7 +20,6 @@ COMMANDS = {
         "history",
         "iceberg_merges",
         "import_rate",
-        "lakefs_format",
         "moves",
         "postgres_size",
         "read_planning",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
@@ -130,69 +128,7 @@ def _schema_of(file: ScanFile, fragment: ds.ParquetFileFragment) -> types.Struct
     return nullable(types.StructType(fields))
 
 
-# --- predicates -----------------------------------------------------------------------------------
-
-_COMPARISONS = {
-    "EqualTo": operator.eq,
-    "GreaterThan": operator.gt,
-    "GreaterThanOrEqual": operator.ge,
-    "LessThan": operator.lt,
-    "LessThanOrEqual": operator.le,
-}
-_INEXACT = (types.FloatType, types.DoubleType, types.StructType, types.ArrayType, types.MapType)
-
-
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """A filter of Spark on one column, to skip files and rows. Spark applies it again."""
-
-    column: str
-    kind: str
-    value: Any = None
-
-    def allows(self, value: Any) -> bool:
-        """Return whether a value of a partition column may have matching rows."""
-        if self.kind in ("IsNull", "IsNotNull") or value is None:
-            return (value is None) == (self.kind == "IsNull")
-        if self.kind == "In":
-            return value in self.value
-        return bool(_COMPARISONS[self.kind](value, self.value))
-
-    def expression(self, name: str, kind: pa.DataType) -> pc.Expression:
-        stored = ds.field(name)
-        if self.kind in ("IsNull", "IsNotNull"):
-            return stored.is_null() if self.kind == "IsNull" else stored.is_valid()
-        if self.kind == "In":
-            return stored.isin(pa.array(self.value, kind))
-        comparison: pc.Expression = _COMPARISONS[self.kind](stored, pa.scalar(self.value, kind))
-        return comparison
-
-
-def predicates(filters: Sequence[Any], schema: types.StructType) -> Iterator[Predicate]:
-    """Convert the filters that Arrow decides as Spark does; NaN and nested values differ."""
-    fields = {each.name: each for each in schema.fields}
-    for each in filters:
-        kind, path = type(each).__name__, tuple(getattr(each, "attribute", ()))
-        field = fields.get(path[0]) if len(path) == 1 else None
-        if field is None or isinstance(field.dataType, _INEXACT):
-            continue
-        value: Any = getattr(each, "value", None)
-        values: Sequence[Any] = value if kind == "In" else (value,)
-        if kind in ("IsNull", "IsNotNull"):
-            yield Predicate(field.name, kind)
-        elif kind in (*_COMPARISONS, "In") and all(_is_exact(field, one) for one in values):
-            yield Predicate(field.name, kind, tuple(value) if kind == "In" else value)
-
-
-def _is_exact(field: types.StructField, value: Any) -> bool:
-    is_instant = isinstance(field.dataType, types.TimestampType)
-    if isinstance(value, datetime) and (value.tzinfo is not None) != is_instant:
-        return False
-    try:
-        kind = arrow_schema(types.StructType([field])).field(0).type
-        return value is not None and bool(pa.scalar(value, kind).as_py() == value)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def partition_values(file: ScanFile, schema: types.StructType) -> dict[str, Any]:
@@ -218,12 +154,7 @@ def checked(scan: Scan, what: str) -> Scan:
     return scan
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
-def scan_rows(
-    file: ScanFile, schema: types.StructType, filters: Sequence[Predicate]
-) -> Iterator[pa.RecordBatch]:
+def scan_rows(file: ScanFile, schema: types.StructType) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice of a file, with the given columns."""
     arrow, values = arrow_schema(schema), partition_values(file, schema)
     with _opened(file) as fragment:
@@ -231,16 +162,8 @@ def scan_rows(
         groups, first_row = _row_groups(file, fragment)
         if not groups:
             return
-        expression = None
-        for each in filters if file.vector is None else ():
-            if each.column in names:
-                one = each.expression(names[each.column], arrow.field(each.column).type)
-                expression = one if expression is None else expression & one
         batches = fragment.subset(row_group_ids=groups).to_batches(
-            columns=list(dict.fromkeys(names.values())),
-            filter=expression,
-            batch_size=_BATCH_ROWS,
-            use_threads=False,
+            columns=list(dict.fromkeys(names.values())), batch_size=_BATCH_ROWS, use_threads=False
         )
         for batch in _live(file, batches, first_row):
             yield _with_schema(batch, arrow, names, values)

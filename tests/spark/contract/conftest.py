@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What Spark 4 has sources in Python for, and what Spark 3.5 is told in their place.
-collect_ignore = (
-    ["test_formats.py", "test_lakefs_format.py", "test_stream_reads.py"]
-    if IS_3
-    else ["test_formats_before_4.py"]
-)
+collect_ignore = ["test_stream_reads.py"] if IS_3 else ["test_formats_before_4.py"]
 
 SECRET = "pa55w0rd-that-nobody-sees"
 

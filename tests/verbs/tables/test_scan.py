@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -42,13 +41,11 @@ def body_of(metadata: dict[str, str] | None = None, rows: int = 1 << 20, **colum
     return sink.getvalue()
 
 
-def rows_of(
-    repo: Repository, schema: str = "", pushed: Sequence[scans.Predicate] = ()
-) -> list[dict[str, Any]]:
+def rows_of(repo: Repository, schema: str = "") -> list[dict[str, Any]]:
     scan = plan_scan(repo._context, "main", TABLE)
     columns = StructType.fromJson(json.loads(schema)) if schema else scan.schema
     slices = [part for file in scan.files for part in file.slices()]
-    batches = (batch for each in slices for batch in scans.scan_rows(each, columns, pushed))
+    batches = (batch for each in slices for batch in scans.scan_rows(each, columns))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -110,10 +107,10 @@ def test_a_file_that_was_changed_outside_is_an_error(repo: Repository, main: Bra
     file.chmod(0o644)
     file.write_bytes(body_of(id=[*range(1000)]))
     with pytest.raises(CorruptFileError, match="overwritten outside the lake"):
-        list(scans.scan_rows(plan.files[0], plan.schema, ()))
+        list(scans.scan_rows(plan.files[0], plan.schema))
     file.unlink()
     with pytest.raises(MissingFileError, match="restore it there"):
-        list(scans.scan_rows(plan.files[0], plan.schema, ()))
+        list(scans.scan_rows(plan.files[0], plan.schema))
 
 
 @pytest.mark.system
@@ -130,8 +127,6 @@ def test_the_slices_of_a_file_have_each_row_once(
     put_delta(main, deleted=(0, 7, 8, 99) if has_vector else (), rows=10)
     expected = [n for n in range(100) if not (has_vector and n in (0, 7, 8, 99))]
     assert [each["id"] for each in rows_of(repo)] == expected
-    pushed = [scans.Predicate("id", "GreaterThan", 94)]
-    assert [each["id"] for each in rows_of(repo, pushed=pushed)][-4:] == expected[-4:]
 
 
 def put_delta(
@@ -183,48 +178,3 @@ def test_a_delta_table_of_other_features_is_refused_by_their_names(
     put_delta(main, **protocol)
     with pytest.raises(InvalidInputError, match=feature):
         rows_of(repo)
-
-
-class Like:
-    """A filter of Spark, which only Spark 4.1 has the classes of."""
-
-    def __init__(self, kind: str, column: str, value: Any = None) -> None:
-        self.attribute = (column,)
-        self.value = value
-        self.__class__ = type(kind, (Like,), {})
-
-
-def test_only_filters_with_the_same_meaning_in_arrow_skip_rows(
-    repo: Repository, main: Branch
-) -> None:
-    nan = float("nan")
-    for day, ids in (("2026-07-01", [1, 2]), ("2026-07-02", [3, None])):
-        columns = {"id": pa.array(ids, pa.int32()), "price": [nan, 1.0], "name": ["a", "é"]}
-        main.put(f"{TABLE}/day={day}/1.parquet", body_of(**columns))
-    schema = plan_scan(repo._context, "main", TABLE).schema
-
-    def pushed(*filters: Like) -> list[scans.Predicate]:
-        return list(scans.predicates(filters, schema))
-
-    assert not pushed(
-        Like("GreaterThan", "price", 0.0),
-        Like("EqualTo", "id", 1 << 40),
-        Like("In", "id", (1, None)),
-        Like("StringStartsWith", "name", "a"),
-        Like("EqualTo", "other", 1),
-    )
-
-    def ids(*filters: Like) -> list[int | None]:
-        return [each["id"] for each in rows_of(repo, pushed=pushed(*filters))]
-
-    assert ids(Like("EqualTo", "id", 3)) == [3]
-    assert ids(Like("In", "id", (1, 3))) == [1, 3]
-    assert ids(Like("IsNull", "id")) == [None]
-    assert ids(Like("IsNotNull", "id"), Like("LessThanOrEqual", "id", 2)) == [1, 2]
-    assert ids(Like("GreaterThanOrEqual", "name", "b")) == [2, None]
-    (day,) = pushed(Like("GreaterThan", "day", date(2026, 7, 1)))
-    assert [day.allows(each) for each in (date(2026, 7, 1), date(2026, 7, 2), None)] == [
-        False,
-        True,
-        False,
-    ]
