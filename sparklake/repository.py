@@ -530,7 +530,7 @@ class Repository:
         return common_ancestors(self._context, self.resolve(left), self.resolve(right))
 
     def graph(self, ref: str, limit: int = 100, first_parent: bool = False) -> HistoryGraph:
-        """Return the latest commits of a ref as a picture. Needs the extra `graph`."""
+        """Return the latest commits of a ref as a picture."""
         from sparklake.verbs.history.graph import history_graph, names_of
 
         names = names_of(self.branch_states(), self.tags())

@@ -18,10 +18,6 @@ PLACE = re.compile(r"`((?:sparklake|tests|docs|benchmarks|conf|notebooks)/[\w./-
 NAMED = re.compile(r"`(sparklake/[\w./]+\.py)`\s+\((`\w[^)]*`)\)")
 NAME = re.compile(r"`(\w+)(?:\.(\w+))?`")
 
-# The numbers in a picture depend on the version of matplotlib.
-IDS = re.compile(r'id="((?:commit|edge)-[^"]*)"')
-TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
-
 # Imports, modules that are run, and functions that are named by a string.
 OF_TESTS = re.compile(r"\b(?:from|import) tests\b|[\"'\s]tests\.\w+")
 
@@ -72,14 +68,10 @@ def test_the_picture_is_what_its_script_draws() -> None:
 
 
 def test_the_history_of_the_readme_is_what_its_script_draws() -> None:
-    pytest.importorskip("matplotlib")
     script = SCRIPT.with_name("history.py")
     committed = script.with_suffix(".svg").read_text(encoding="utf-8")
     drawn = runpy.run_path(str(script))["graph"]().to_svg()
-    shown = [(IDS.findall(each), TEXTS.findall(each)) for each in (committed, drawn)]
-    assert shown[0] == shown[1], f"run `python {script.relative_to(ROOT)}` and commit the picture"
-    assert len(shown[0][0]) > 10
-    assert len(shown[0][1]) > 10
+    assert committed == drawn, f"run `python {script.relative_to(ROOT)}` and commit the picture"
 
 
 def test_the_picture_has_every_module_and_every_feature() -> None:

@@ -64,7 +64,7 @@ def log(
     with_graph: Annotated[bool, flag("Draw the commit graph (the default).", "--graph")] = False,
     oneline: Annotated[bool, flag("Show each commit on one line.")] = False,
     picture: Annotated[
-        str | None, option("Draw the history as .svg or .png.", "--picture", metavar="FILE")
+        str | None, option("Draw the history as .svg.", "--picture", metavar="FILE")
     ] = None,
 ) -> None:
     """Show the commits reachable from a ref, newest first.

@@ -20,7 +20,6 @@ S3 = ("boto3", "botocore")
 COMMANDS = [
     (("pyspark",), "spark", ["--engine", "spark", "ls", "-r", "R/main"]),
     (S3, "s3", ["repo", "create", "lakefs://other", "s3://bucket/there"]),
-    (("matplotlib",), "graph", ["log", "R/main", "--picture", "F/x.svg"]),
     (("psutil",), "embedded", ["log", "R/main", "--home", "F"]),
     (("psycopg",), "sparklake", ["log", "R/main"]),
 ]

@@ -112,7 +112,6 @@ def test_pictures(scene: Scene, tmp_path: Path) -> None:
     scene.commit("main", {"a": "1"})
     main = scene.uri("main")
     assert job(2, "log", main, "--picture", str(tmp_path / "h.pdf"))["kind"] == "invalid_input"
-    pytest.importorskip("matplotlib")
     file = tmp_path / "h.svg"
     answer = {"picture": str(file), "commits": 2}
     assert job(0, "log", main, "--picture", str(file)) == answer

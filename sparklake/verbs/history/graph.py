@@ -1,8 +1,7 @@
-"""A history as lanes: drawn line by line, or as an SVG or PNG picture."""
+"""A history as lanes: drawn line by line, or as an SVG picture."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.graveler.times import text_of_second
 from sparklake.stores.objects.local.files import whole_file
+from sparklake.verbs.history.picture import svg
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,37 +155,23 @@ class HistoryGraph:
     edges: tuple[GraphEdge, ...]
 
     def to_svg(self) -> str:
-        """Return the picture as SVG; without the extra `graph`, raise MissingDependencyError."""
-        return self._drawn("svg").decode()
-
-    def to_png(self) -> bytes:
-        """Return the picture as PNG; without the extra `graph`, raise MissingDependencyError."""
-        return self._drawn("png")
+        """Return the picture as SVG."""
+        return svg(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file named .svg or .png."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in (".svg", ".png"):
-            raise InvalidInputError(f"{str(path)!r} must end in .svg or .png")
+        """Write the picture to a file named .svg."""
+        if Path(path).suffix.lower() != ".svg":
+            raise InvalidInputError(f"{str(path)!r} must end in .svg")
         if Path(path).is_symlink() or (Path(path).exists() and not Path(path).is_file()):
             raise InvalidInputError(f"{str(path)!r} is not a regular file: choose another name")
-        drawing = self._drawn(suffix[1:])
         try:
             with whole_file(Path(path)) as part:
-                part.write_bytes(drawing)
+                part.write_text(self.to_svg(), encoding="utf-8")
         except OSError as error:
             raise InvalidInputError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
-
-    def _drawn(self, form: str) -> bytes:
-        # Lazy import: it loads matplotlib.
-        from sparklake.verbs.history.picture import draw
-
-        page = io.BytesIO()
-        draw(self, page, form)
-        return page.getvalue()
 
 
 def history_graph(
