@@ -29,7 +29,7 @@ def svg(graph: HistoryGraph) -> str:
     width = left + text + _DETAILS + 2 * _MARGIN
     height = _ROW * max(len(graph.nodes), 1) + 2 * _MARGIN
     size = f'width="{width:g}pt" height="{height:g}pt" viewBox="0 0 {width:g} {height:g}"'
-    font = 'font-family="DejaVu Sans, sans-serif" dominant-baseline="central"'
+    font = 'font-family="DejaVu Sans, sans-serif"'
     # Straight lines are drawn on top of lines that join them.
     edges = sorted(graph.edges, key=_turns, reverse=True)
     parts = [
@@ -106,5 +106,6 @@ def _texts(node: GraphNode, x: float, details: float) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, size: float, colour: str, more: str = "") -> str:
-    shown = escape(text)
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{colour}"{more}>{shown}</text>'
+    baseline = y + 0.35 * size  # Not every program knows dominant-baseline.
+    start = f'<text x="{x:g}" y="{baseline:g}" font-size="{size:g}" fill="{colour}"{more}>'
+    return f"{start}{escape(text)}</text>"
