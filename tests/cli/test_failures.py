@@ -92,6 +92,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (14, "already_exists", ["repo", "create", "R", "elsewhere"]),
     (14, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
     (11, "protected", ["branch", "delete", "R/main", "--yes"]),
+    (11, "protected", ["branch", "rename", "R/main", "R/new"]),
     (2, "invalid_input", ["import", "R/main/", "--from", "no-such-folder"]),
     (2, "invalid_input", ["import", "R/main/", "--inventory", "no-such-folder/manifest.json"]),
     (2, "invalid_input", ["export", "R/main", "--to", "full/file"]),

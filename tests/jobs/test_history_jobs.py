@@ -43,7 +43,7 @@ def test_log_of_a_path_and_blame(scene: Scene) -> None:
     assert job(0, "blame", scene.uri("main~1", "a/")) == rows[:1]
     (line,) = ok("blame", scene.uri("main", "b")).splitlines()
     assert line.split()[0] == third["id"][:12]
-    assert line.endswith("Z  b")
+    assert line.endswith("Z  b  tester: change")
     assert job(13, "blame", scene.uri("none"))["kind"] == "ref_not_found"
 
 

@@ -75,7 +75,7 @@ def test_branches(scene: Scene) -> None:
 def test_tags(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     made = job(0, "tag create", scene.uri("v2.3"), scene.uri("main"))
-    assert made == {"name": "v2.3", "commit_id": head["id"]}
+    assert (made["name"], made["commit_id"]) == ("v2.3", head["id"])
     assert job(14, "tag create", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
     assert job(0, "tag list", scene.uri()) == [made] == said("tag", "list", scene.uri())
     assert job(0, "tag delete", "--yes", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
@@ -254,6 +254,7 @@ def test_moves_of_branches(scene: Scene) -> None:
     assert job(2, "op log", scene.uri("main", "a"))["kind"] == "invalid_uri"
     assert job(5, "hard-reset", main, back, "--expect", back)["kind"] == "unexpected_head"
     there = {**said("branch", "list", scene.uri())[0], "commit_id": first["id"]}
+    del there["head"]  # Only a listing has it.
     assert job(0, "hard-reset", main, back, "--expect", main) == there
     assert job(0, "op undo", main)["commit_id"] != first["id"]
     assert job(0, "op undo", main) == there

@@ -209,6 +209,12 @@ ABSENT: list[Case] = [
     ),
     ("branch", RefNotFoundError, "'nope'.*list", lambda lab: lab.repo.branch("nope")),
     ("branch to delete", RefNotFoundError, "'nope'", lambda lab: lab.repo.delete_branch("nope")),
+    (
+        "branch to rename",
+        RefNotFoundError,
+        "'nope'",
+        lambda lab: lab.repo.rename_branch("nope", "other"),
+    ),
     ("tag to delete", RefNotFoundError, "'nope'", lambda lab: lab.repo.delete_tag("nope")),
     (
         "source of a branch",
