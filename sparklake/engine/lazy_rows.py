@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparklake._html import html_table
 from sparklake.engine.base import Body, rows_with_progress
 from sparklake.engine.choice import Runners
+from sparklake.engine.ddl import spark_ddl
 from sparklake.engine.explanation import Explanation, explained
 from sparklake.graveler.algebra.changes import BlockChanges
 from sparklake.graveler.keys import Interval
@@ -28,10 +29,9 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """The schema of rows in Arrow, DDL and Python. Notebooks do not show `hidden` columns."""
+    """The schema of rows in Arrow and Python. Notebooks do not show `hidden` columns."""
 
     schema: pa.Schema
-    ddl: str
     decode: Callable[[pa.RecordBatch], Iterator[Row]]
     hidden: frozenset[str] = frozenset()
 
@@ -103,7 +103,7 @@ class Rows(Generic[Row]):
         """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
         runner = self._job.runners.on_spark()
         body, work = self.shared(runner.task_records(self.plan.records))
-        return runner.tasks(work).mapInArrow(body, self.shape.ddl)
+        return runner.tasks(work).mapInArrow(body, spark_ddl(self.shape.schema))
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
         """Return the body and its rows of work, for callers with their own tasks."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Sortable, Source, Work
+from sparklake.engine.ddl import spark_ddl
 from sparklake.engine.sort import source_batches
 from sparklake.graveler.arrow_batches import pack_batches, unpack
 from sparklake.interrupts import Threads
@@ -59,8 +60,8 @@ def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     return task_table([pack_batches([each], compression="zstd") for each in batches])
 
 
-def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
-    return runner.tasks(packed_tasks(batches)).mapInArrow(packed_rows, ddl)
+def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> DataFrame:
+    return runner.tasks(packed_tasks(batches)).mapInArrow(packed_rows, spark_ddl(schema))
 
 
 MAX_PARTITIONS = 10_000

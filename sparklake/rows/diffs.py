@@ -34,10 +34,6 @@ DIFF_SCHEMA = pa.schema(
 """`type` is a ChangeType. `size` is in bytes, of the right side if it has the object, else of the
 left."""
 
-CHANGE_DDL = "type string, path string, size bigint"
-
-DIFF_DDL = f"{CHANGE_DDL}, left_checksum string, right_checksum string"
-
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
@@ -72,10 +68,6 @@ SIDE_TYPE = pa.struct(
 
 THREE_WAY_SCHEMA = pa.schema([*CHANGE_FIELDS, *(pa.field(side, SIDE_TYPE) for side in _SIDES)])
 """A side is null if it has no object. `base` is also null without a conflict."""
-
-_SIDE_DDL = "struct<size: bigint, checksum: string, mtime: timestamp>"
-
-THREE_WAY_DDL = ", ".join([CHANGE_DDL, *(f"{side} {_SIDE_DDL}" for side in _SIDES)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +190,6 @@ COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_remov
 FOLDER_SCHEMA = required_schema(path=pa.string(), **dict.fromkeys(COUNTS, pa.int64()))
 """`path` ends in '/' for a folder. A changed object counts in both columns of bytes, a conflict in
 neither."""
-
-FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,6 @@ STAGE_SCHEMA = pa.schema(
 `checksum` is computed from the object. A missing `mtime` is the time of staging. A missing
 `content_type` is the default one; "" is kept, because imported objects have it."""
 
-OBJECT_DDL = (
-    "path string, size bigint, checksum string, mtime timestamp, address string, "
-    "metadata map<string, string>, content_type string"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:

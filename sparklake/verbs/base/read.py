@@ -21,8 +21,8 @@ from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.namespace.layout import purge_receipt_folder
-from sparklake.rows.diffs import DIFF_DDL, DIFF_SCHEMA, DiffRow, diff_rows
-from sparklake.rows.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
+from sparklake.rows.diffs import DIFF_SCHEMA, DiffRow, diff_rows
+from sparklake.rows.objects import OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
 from sparklake.udfs.diffs import diff_body
 from sparklake.udfs.objects import list_body
 from sparklake.udfs.purges import Patterns
@@ -69,10 +69,8 @@ def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
     return False
 
 
-OBJECTS: RowShape[ObjectInfo] = RowShape(
-    OBJECT_SCHEMA, OBJECT_DDL, object_rows, hidden=frozenset({"address"})
-)
-DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
+OBJECTS: RowShape[ObjectInfo] = RowShape(OBJECT_SCHEMA, object_rows, hidden=frozenset({"address"}))
+DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, diff_rows)
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:

@@ -19,7 +19,7 @@ from sparklake.graveler.planning.layers import plan_view
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ranges import MetaRange
-from sparklake.rows.diffs import COUNTS, FOLDER_DDL, FOLDER_SCHEMA, DiffRow, FolderDiff, folder_rows
+from sparklake.rows.diffs import COUNTS, FOLDER_SCHEMA, DiffRow, FolderDiff, folder_rows
 from sparklake.udfs.diffs import Encode, FolderBatch, diff_body, staged_diff_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.base.context import Context
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 100
 _NODES_HELD = 10_000
 
-FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
+FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, folder_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,6 @@ BLAME_SCHEMA = required_schema(
     message=pa.string(),
 )
 
-BLAME_DDL = (
-    "path string, commit_id string, committer string, creation_date timestamp, message string"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class BlameRow:
@@ -79,7 +75,7 @@ class Blame:
 
     def to_df(self) -> DataFrame:
         """Return the rows as a Spark DataFrame with ordered partitions."""
-        return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
+        return shipped(self._context.runners.on_spark(), self.batches(), BLAME_SCHEMA)
 
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
         for block in self._blocks():

@@ -127,9 +127,9 @@ class Log:
     def to_df(self) -> DataFrame:
         """Return the commits as a Spark DataFrame with ordered partitions."""
         from sparklake.engine.spark import shipped
-        from sparklake.verbs.history.log_rows import LOG_DDL
+        from sparklake.verbs.history.log_rows import LOG_SCHEMA
 
-        return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
+        return shipped(self._context.runners.on_spark(), self.batches(), LOG_SCHEMA)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
         """Yield each commit, and whether it is expired."""

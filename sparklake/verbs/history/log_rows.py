@@ -24,12 +24,6 @@ LOG_SCHEMA = required_schema(
     expired=pa.bool_(),
 )
 
-LOG_DDL = (
-    "id string, parents array<string>, committer string, message string, "
-    "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
-    "generation bigint, expired boolean"
-)
-
 
 def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
     """Stream commits, each with its expiry state, as batches of LOG_SCHEMA."""

@@ -18,7 +18,7 @@ from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
-from sparklake.rows.diffs import THREE_WAY_DDL, THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
+from sparklake.rows.diffs import THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
 from sparklake.rows.merges import (
     AddedFiles,
     ConflictResult,
@@ -83,7 +83,7 @@ _COUNTS = (
 )
 """The numbers in the results of tasks."""
 
-THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, THREE_WAY_DDL, three_way_rows)
+THREE_WAY_ROWS: RowShape[ThreeWayRow] = RowShape(THREE_WAY_SCHEMA, three_way_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import pytest
 from chispa import assert_df_equality
 
 from sparklake import Repository
-from sparklake.verbs.history.log_rows import LOG_DDL
+from sparklake.engine.ddl import spark_ddl
+from sparklake.verbs.history.log_rows import LOG_SCHEMA
 from tests.spark.contract.conftest import PATHS
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ pytestmark = pytest.mark.spark
 def test_a_log_is_a_frame(grown: Repository, spark: SparkSession) -> None:
     log = grown.log("main")
     frame = log.to_df()
-    assert frame.schema.simpleString() == spark.createDataFrame([], LOG_DDL).schema.simpleString()
+    assert (
+        frame.schema.simpleString()
+        == spark.createDataFrame([], spark_ddl(LOG_SCHEMA)).schema.simpleString()
+    )
     rows = frame.collect()
     commits = list(log)
     assert [row["id"] for row in rows] == [each.id for each in commits]

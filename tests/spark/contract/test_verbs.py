@@ -23,13 +23,14 @@ from sparklake import (
     ThreeWayRow,
 )
 from sparklake.engine.base import MAX_TASK_RECORDS
+from sparklake.engine.ddl import spark_ddl
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRowsError, MissingFileError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.rows.diffs import DIFF_DDL
-from sparklake.rows.objects import OBJECT_DDL, STAGE_SCHEMA
+from sparklake.rows.diffs import DIFF_SCHEMA
+from sparklake.rows.objects import OBJECT_SCHEMA, STAGE_SCHEMA
 from sparklake.rows.settings import Workspace
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import apply_body
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-STAGE_DDL = f"{OBJECT_DDL}, deleted boolean"
+STAGE_DDL = spark_ddl(STAGE_SCHEMA)
 TWO_O_CLOCK = datetime(2024, 7, 1, 2, 0, 0, 123456, tzinfo=timezone.utc)
 
 Contents = dict[str, str]
@@ -367,7 +368,9 @@ def test_rows_are_the_same_in_a_data_frame(
 
     objects = repo.objects(second.id)
     assert_df_equality(
-        objects.to_df(), frame_of(spark, objects.to_arrow(), OBJECT_DDL), ignore_nullable=True
+        objects.to_df(),
+        frame_of(spark, objects.to_arrow(), spark_ddl(OBJECT_SCHEMA)),
+        ignore_nullable=True,
     )
     collected = [row.path for row in objects.to_df().select("path").collect()]
     assert collected == sorted(collected), "partitions are in the order of keys"
@@ -379,14 +382,14 @@ def test_rows_are_the_same_in_a_data_frame(
         ("removed", "bulk/170.csv", 8, checksum_of("bulk 170"), None),
         ("added", "zzz", 5, None, checksum_of("added")),
     ]
-    assert_df_equality(differences.to_df(), spark.createDataFrame(expected, DIFF_DDL))
+    assert_df_equality(differences.to_df(), spark.createDataFrame(expected, spark_ddl(DIFF_SCHEMA)))
     assert [(row.type.value, row.path) for row in differences] == [row[:2] for row in expected]
     assert all(isinstance(row, DiffRow) for row in differences)
 
 
 def test_no_rows_are_a_data_frame_of_none(repo: Repository, spark: SparkSession) -> None:
     nothing = repo.objects("main").to_df()
-    assert nothing.schema == spark.createDataFrame([], OBJECT_DDL).schema
+    assert nothing.schema == spark.createDataFrame([], spark_ddl(OBJECT_SCHEMA)).schema
     assert nothing.count() == 0
     assert repo.diff("main", "main").to_df().count() == 0
     assert list(repo.objects("main")) == []
