@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from campaigns.tables.operations import ID, Table
 
@@ -16,6 +17,21 @@ def are_disjoint(base: Table, source: Table, dest: Table) -> bool:
         return False
     overlaps = dropped[0] & values[1] or dropped[1] & values[0]
     return not (touched[0] & touched[1] or overlaps)
+
+
+def share_files(
+    base: Mapping[str, object], source: Mapping[str, object], dest: Mapping[str, object]
+) -> bool:
+    """Return whether a side rewrote or removed a file in which the other side changed rows.
+
+    The files are given by path, with the deletes that apply to them.
+    """
+    gone = [base.keys() - each.keys() for each in (source, dest)]
+    touched = [
+        {path for path, deletes in base.items() if path not in each or each[path] != deletes}
+        for each in (source, dest)
+    ]
+    return bool(gone[0] & touched[1] or touched[0] & gone[1])
 
 
 def _touched(base: Table, table: Table) -> set[object]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from campaigns.faults.rounds import Cell, Figures, Options, parse_options, report, run_rounds
 from campaigns.tables.choices import Choices, Layout
-from campaigns.tables.disjoint import are_disjoint
+from campaigns.tables.disjoint import are_disjoint, share_files
 from campaigns.tables.families import Family, State
 from campaigns.tables.keyed import RowMerge
 from campaigns.tables.log_reader import WrongTableError
@@ -48,6 +48,7 @@ PAIRS = [f"{one}-{other}" for one, other in permutations(range(SIDES), 2)]
 
 MERGED, BY_EFFECT = "merged", "merged, predicates not evaluated again"
 CONFLICTS, REFUSED = "conflicts, as expected", "refused"
+DISJOINT, IN_ONE_FILE = "disjoint", "different rows of one file"
 _SAMPLE = 6
 _PAIRS_OF_A_KEY = 3
 """Every third pair is also merged by key, which needs Spark."""
@@ -160,7 +161,7 @@ class Pair:
             end = self._merge(source.ref, branch, source.effects, dest.effects)
         except RefusedError as refusal:
             return self._refused(refusal)
-        self._count_disjoint(is_refused=False)
+        self._count_disjoint()
         contents = end.table.contents()
         order = find_order(
             self.family.base.table, source.effects, dest.effects, Effect.evaluate, contents
@@ -188,7 +189,7 @@ class Pair:
         table, conflicts = expected
         if keys != conflicts:
             raise WrongTableError(f"conflicts {sorted(keys)}, not {sorted(conflicts)}")
-        self._count_disjoint(is_refused=False)
+        self._count_disjoint()
         if conflicts:
             return Outcome(CONFLICTS, keys=keys)
         ref = branch.head.id
@@ -213,19 +214,24 @@ class Pair:
     def _refused(self, refusal: RefusedError) -> Outcome:
         reason = reason_of(str(refusal))
         self.campaign.reasons[self.row, reason] += 1
-        self._count_disjoint(is_refused=True)
+        self._count_disjoint(reason)
         return Outcome(REFUSED, reason=f"{reason}: {refusal}")
 
-    def _count_disjoint(self, *, is_refused: bool) -> None:
+    def _count_disjoint(self, reason: str = "") -> None:
+        """Count a merge of disjoint changes, or its refusal for a reason."""
         if not are_disjoint(*self.tables):
             return
-        counts = self.campaign.disjoint
-        counts[self.row, "disjoint"] += 1
-        counts[self.row, "refused"] += is_refused
-        if is_refused:
+        kind = DISJOINT
+        if self.row.endswith(f"by {FILES}"):
             refs = self.family.base.ref, self.source[-1].ref, self.dest[-1].ref
-            base, source, dest = (data_files(self.family.repo, ref) for ref in refs)
-            counts[self.row, "rewritten"] += bool((base - source) & (base - dest))
+            if share_files(*(data_files(self.family.repo, ref) for ref in refs)):
+                kind = IN_ONE_FILE
+        counts = self.campaign.disjoint
+        counts[self.row, kind] += 1
+        if reason:
+            counts[self.row, f"{kind}, {REFUSED}"] += 1
+            if kind == DISJOINT:
+                self.campaign.reasons[f"disjoint changes of {self.row}", reason] += 1
 
     def _check(self, ref: str, table: Table) -> None:
         self.family.check(ref, table)
@@ -402,16 +408,13 @@ def _report(state: Campaign, file: Path | None) -> None:
     lines += [
         f"| {row} | {name} | {count} |" for (row, name), count in sorted(state.reasons.items())
     ]
-    lines += [
-        "",
-        "| tables | disjoint changes | refused | both rewrote one file | other refusals |",
-    ]
-    lines += ["| --- | ---: | ---: | ---: | ---: |"]
+    kinds = [f"{each}{end}" for each in (DISJOINT, IN_ONE_FILE) for end in ("", f", {REFUSED}")]
+    lines += ["", f"| tables | {' | '.join(kinds)} | refusals of disjoint changes |"]
+    lines += [f"| --- |{' ---: |' * (len(kinds) + 1)}"]
     for row in sorted({row for row, _ in state.disjoint}):
-        names = ("disjoint", "refused", "rewritten")
-        count, refused, rewritten = (state.disjoint[row, name] for name in names)
-        rate = f"{(refused - rewritten) / count:.1%}"
-        lines.append(f"| {row} | {count} | {refused} | {rewritten} | {rate} |")
+        numbers = [state.disjoint[row, each] for each in kinds]
+        rate = f"{numbers[1] / max(numbers[0], 1):.1%}"
+        lines.append(f"| {row} | {' | '.join(map(str, numbers))} | {rate} |")
     text = "\n".join([*lines, ""])
     print(text)
     if file is not None:

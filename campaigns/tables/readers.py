@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -136,17 +136,20 @@ def export_table(repo: Repository, ref: str, folder: Path) -> Path:
     return folder
 
 
-def data_files(repo: Repository, ref: str) -> Set[str]:
-    """Return the paths of the files that have the rows of the table."""
+def data_files(repo: Repository, ref: str) -> Mapping[str, object]:
+    """Return the files that have the rows of the table by path, with what deletes rows in them."""
     files = files_of(repo, ref)
     metadata = metadata_of(files)
     if metadata is not None:
+        tasks = open_iceberg(f"file://{metadata}").scan().plan_files()
         return {
-            each.file.file_path for each in open_iceberg(f"file://{metadata}").scan().plan_files()
+            each.file.file_path: {(one.file_path, one.record_count) for one in each.delete_files}
+            for each in tasks
         }
     if any(each.startswith(_LOG) for each in files):
-        return _log_of(files).files.keys()
-    return files.keys()
+        log = _log_of(files)
+        return {path: each.get("deletionVector") for path, each in log.files.items()}
+    return dict.fromkeys(files)
 
 
 def read_elsewhere(

@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.faults.rounds import Options
 from campaigns.tables.choices import Choices, Layout
-from campaigns.tables.disjoint import are_disjoint
+from campaigns.tables.disjoint import are_disjoint, share_files
 from campaigns.tables.keyed import RowMerge, merged_settings
 from campaigns.tables.log_reader import WrongTableError
 from campaigns.tables.merges import CONFLICTS, MERGED, REFUSED, Outcome, _compare, campaign, rounds
@@ -81,6 +81,12 @@ def test_disjoint_changes() -> None:
     assert not are_disjoint(base, first, first)
     assert not are_disjoint(base, second, third)
     assert not are_disjoint(base, table_after(base, AddCheck(7, 3)), third)
+    files = {"a": None, "b": None}
+    rewritten, deleted = {"b": None, "c": None}, {"a": "vector", "b": None}
+    assert share_files(files, rewritten, deleted)
+    assert share_files(files, rewritten, {"b": None})
+    assert not share_files(files, deleted, {"a": "other vector", "b": None})
+    assert not share_files(files, rewritten, {"a": None, "b": "vector"})
 
 
 def test_queries_build_structs() -> None:
