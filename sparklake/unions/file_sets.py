@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -37,26 +37,24 @@ def file_sets(sides: Mapping[str, Mapping[Key, File]]) -> dict[Holders, dict[Key
 
 
 def changed_sets(
-    files: Sequence[Mapping[str, File]],
-    by_source: Collection[str],
-    by_dest: Collection[str],
-    apart: Collection[str],
+    sides: Mapping[str, Mapping[str, File]], differing: Mapping[tuple[int, int], Collection[str]]
 ) -> dict[Holders, dict[str, File]]:
-    """Group the changed files of base, source and dest by the sides that have them alike.
+    """Group the changed files, by path, by the sides that have them alike.
 
-    A file that both sides changed is the same in source and dest, unless it is in `apart`.
+    `differing` are the paths that two sides do not have alike, by their positions in order.
     """
+    files = list(sides.values())
 
-    def state(at: int, path: str) -> int:
-        if at == 0 or path not in (by_source, by_dest)[at - 1]:
-            return 0
-        return at if path in apart else 1
+    def first(at: int, path: str) -> int:
+        """Return the first side with the file as one side has it."""
+        alike = (each for each in range(at) if path in files[each])
+        return next((each for each in alike if path not in differing[each, at]), at)
 
-    sides = {
-        name: {(path, state(at, path)): each for path, each in files[at].items()}
-        for at, name in enumerate(SIDES)
+    states = {
+        name: {(path, first(at, path)): each for path, each in files[at].items()}
+        for at, name in enumerate(sides)
     }
-    sets = file_sets(sides).items()
+    sets = file_sets(states).items()
     return {holders: {path: each for (path, _), each in some.items()} for holders, some in sets}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.iceberg_metadata.entries import Entry
 from sparklake.iceberg_metadata.union.rows import RowFiles, RowTables
-from sparklake.iceberg_metadata.union.snapshots import Table, commits_apart
+from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.unions.file_sets import SIDES
 from tests.iceberg_metadata.test_unions import Model, Side, change, data, live
@@ -57,9 +57,9 @@ def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Pa
         change(*dest, rng, at)
     sides = [base, source, dest]
     tables = [each.table() for each, _ in sides]
-    apart = commits_apart(*tables)
-    files = RowFiles.of(tables, apart)
-    for at, paths in ((1, files.by_source), (2, files.by_dest)):
+    files = RowFiles.of(tables)
+    for at in (1, 2):
+        paths = files.differing[0, at]
         names = {name_of(each) for each in paths}
         models = base[1], sides[at][1]
         every = models[0].keys() | models[1].keys()
@@ -67,7 +67,7 @@ def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Pa
         assert differing <= names
         for each, entries in zip(models, (files.sides[0], files.sides[at]), strict=True):
             assert {name_of(path) for path in entries} & names == each.keys() & names
-    partial = RowTables.of(tables, apart)
+    partial = RowTables.of(tables)
     for holders, entries in files.sets.items():
         names = {name_of(each) for each in entries}
         states = {side: model for side, (_, model) in zip(SIDES, sides, strict=True)}
@@ -97,4 +97,4 @@ def test_specs_that_differ(version: int, tmp_path: Path) -> None:
     ]
     tables = [each.table() for each in (base, source, dest)]
     with pytest.raises(UnmergeableTableError, match="partition spec"):
-        RowTables.of(tables, commits_apart(*tables))
+        RowTables.of(tables)

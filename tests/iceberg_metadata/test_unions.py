@@ -467,7 +467,7 @@ def test_what_is_refused(base: Side) -> None:
     refused(unknown, dest, base, "unknown operation 'sort'")
     file = {**source.files.data("eq", 1), "content": 2}
     equality.commit({"eq": file})
-    refused(equality, dest, base, "equality deletes")
+    refused(equality, dest, base, "it has equality deletes")
     source.commit(data(source, "c"))
     for more, reason in (
         ({"table-uuid": "other"}, "changed its table-uuid"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from operator import or_
 
 from sparklake.errors import CorruptFileError
 from sparklake.iceberg_metadata.documents import Document, Place
@@ -18,6 +21,7 @@ from sparklake.iceberg_metadata.entries import (
 )
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
 from sparklake.iceberg_metadata.manifests import Content
+from sparklake.iceberg_metadata.union.column_ids import ColumnIds, in_ids_of_dest, own_ids, with_ids
 from sparklake.iceberg_metadata.union.continuation import Continuation, IcebergSignature, Step
 from sparklake.iceberg_metadata.union.dropped import net_changes
 from sparklake.iceberg_metadata.union.settings import settled, specs_of
@@ -27,12 +31,14 @@ from sparklake.iceberg_metadata.union.snapshots import (
     IcebergCommit,
     Table,
     check_equality,
+    check_identity,
+    commits_since,
 )
-from sparklake.unions.commits import still_to_undo
+from sparklake.unions.commits import commits_but, origins, still_to_undo
 from sparklake.unions.conflicts import UnmergeableTableError
-from sparklake.unions.file_sets import Holders, changed_sets
+from sparklake.unions.file_sets import Holders, changed_sets, side_names
 
-_BASE, _SOURCE, _DEST = 0, 1, 2
+_SOURCE, _DEST = -2, -1
 _FIRST_ROW = 520
 _OF_SIDES = ("last-sequence-number", "last-updated-ms", "next-row-id")
 _EMPTY = ("metadata-log", "snapshot-log", "statistics", "partition-statistics")
@@ -42,33 +48,31 @@ DataFiles = Mapping[str, Entry]
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """The live data files of base, source and dest that a side changed since base, by path.
+    """The live data files of merge bases, source and dest that a side changed, by path.
 
-    A file with other deleted rows is a changed file. Those `apart` differ in source and dest.
-    `touched` are the data and delete files that snapshots since the divergence added or removed,
-    and that are live in dest.
+    A file with other deleted rows is a changed file. `differing` are the paths that two sides do
+    not have alike. `touched` are the data and delete files that snapshots since the divergence
+    added or removed, and that are live in dest.
     """
 
     sides: Sequence[DataFiles]
-    by_source: frozenset[str]
-    by_dest: frozenset[str]
-    apart: frozenset[str]
+    differing: Mapping[tuple[int, int], frozenset[str]]
     touched: frozenset[FileKey]
 
     @staticmethod
-    def of(tables: Sequence[Table], apart: IcebergApart) -> RowFiles:
-        changes = [net_changes(each) for each in (apart.base, apart.source, apart.dest)]
+    def of(tables: Sequence[Table]) -> RowFiles:
+        changes = [net_changes(each) for each in commits_since(tables)]
         old = {key: each for _, removed in changes for key, each in removed.items()}
         live = [
             {**{key: each for key, each in old.items() if key not in removed}, **added}
             for added, removed in changes
         ]
         states = [*zip(tables, live, strict=True)]
-        by_source, by_dest, differing = (
-            _changed_files(states[one], states[other])
-            for one, other in ((_BASE, _SOURCE), (_BASE, _DEST), (_SOURCE, _DEST))
-        )
-        every = by_source | by_dest
+        differing = {
+            (one, other): _changed_files(states[one], states[other])
+            for one, other in combinations(range(len(states)), 2)
+        }
+        every = frozenset[str]().union(*differing.values())
         recent = {key.path for each in (old, *live) for key in each}
         # No snapshot since the divergence changed these, so they are live on all sides or on none.
         others = _find_files(tables[_DEST], every - recent)
@@ -83,12 +87,13 @@ class RowFiles:
         if len(own) < len(older):
             raise CorruptFileError(f"no manifest of dest has {min(older - own.keys())}")
         sides[_DEST] |= own
-        return RowFiles(sides, by_source, by_dest, differing, frozenset(live[_DEST]))
+        return RowFiles(sides, differing, frozenset(live[_DEST]))
 
     @property
     def sets(self) -> Mapping[Holders, DataFiles]:
         """The files by the sides that have them with the same deleted rows."""
-        return changed_sets(self.sides, self.by_source, self.by_dest, self.apart)
+        names = side_names(len(self.sides) - 2)
+        return changed_sets(dict(zip(names, self.sides, strict=True)), self.differing)
 
     @property
     def editable(self) -> DataFiles:
@@ -157,26 +162,35 @@ class MergedTable:
 
 @dataclass(frozen=True)
 class RowTables:
-    """The three sides under the merged `settings`, which are those of dest's next metadata."""
+    """Merge bases, source and dest under the merged `settings`, those of dest's next metadata."""
 
     tables: Sequence[Table]
-    apart: IcebergApart
     settings: Document
+    ids: Sequence[ColumnIds]
+    """The ids in `settings` of each side's columns, as far as they differ."""
     merged: Sequence[str]
     """The origins of source's snapshots, of which dest gets the effects."""
 
     @staticmethod
-    def of(tables: Sequence[Table], apart: IcebergApart) -> RowTables:
-        base, source, dest = tables
+    def of(tables: Sequence[Table]) -> RowTables:
         for each in tables:
             check_equality(each)
-        settings = settled(base.document, source.document, dest.document, apart.source, apart.dest)
-        if settings["format-version"] > max(dest.document["format-version"], 2):
+        *old, theirs, ours = commits_since(tables)
+        for table, commits in zip(tables, old, strict=False):
+            check_identity([table, *tables[_SOURCE:]], [commits, theirs, ours])
+        (*bases, source, dest), ids = in_ids_of_dest([each.document for each in tables])
+        settings, *others = (settled(each, source, dest, theirs, ours) for each in bases)
+        if any(each != settings for each in others):
+            raise UnmergeableTableError("the merge bases disagree on the table's settings")
+        if settings["format-version"] > max(dest["format-version"], 2):
             raise UnmergeableTableError(
-                "dest has files without row ids, because only source was upgraded"
+                "dest has files without row ids, because only source was upgraded: upgrade dest, "
+                "too, and commit a change of its rows first"
             )
-        merged = tuple(origin for each in apart.theirs for origin in (each.origin, *each.merged))
-        return RowTables(tables, apart, settings, merged)
+        # A merge base may have repeated the snapshots of another one.
+        known = reduce(or_, map(origins, old))
+        merged = (each for one in commits_but(theirs, known) for each in (one.origin, *one.merged))
+        return RowTables(tables, settings, ids, tuple(merged))
 
     def partial(
         self, at: int, entries: Iterable[Entry], place: Place, name: str
@@ -186,7 +200,8 @@ class RowTables:
         All deletes stay, with their manifests. Rows are read with the merged columns.
         """
         table, files = self.tables[at], dict[str, bytes]()
-        document = {**self.settings, **dict.fromkeys(_EMPTY, ())}
+        settings = with_ids(self.settings, own_ids(self.ids[at], self.settings))
+        document = {**settings, **dict.fromkeys(_EMPTY, ())}
         document |= {each: table.document[each] for each in _OF_SIDES if each in table.document}
         groups = defaultdict[str, list[Entry]](list)
         for each in entries:
@@ -196,8 +211,9 @@ class RowTables:
             document |= {"snapshots": [], "current-snapshot-id": -1, "refs": {}}
             return document, files
         deletes = [each for each in table.listed if has_deletes(each)]
-        self._check_specs(
-            table,
+        _check_specs(
+            table.document,
+            settings,
             {each[502] for each in deletes}
             | {each.file.spec_id for some in groups.values() for each in some},
         )
@@ -232,11 +248,6 @@ class RowTables:
         tables = self.tables[at], *self.tables
         matches = (each.find_manifest(path) for each in tables)
         return next(each for each in matches if each is not None)
-
-    def _check_specs(self, table: Table, numbers: Iterable[int]) -> None:
-        own, merged = specs_of(table.document), specs_of(self.settings)
-        if any(own.get(each) != merged.get(each) for each in numbers):
-            raise UnmergeableTableError("the sides have different partition specs of the same id")
 
     def deletes(self, at: int) -> set[str]:
         """Return the paths of a side's delete files."""
@@ -273,6 +284,12 @@ class RowTables:
         result.append(step, source.manifest_list)
         result.finished()
         return MergedTable(result.files, frozenset(added), frozenset(removed))
+
+
+def _check_specs(own: Document, merged: Document, numbers: Iterable[int]) -> None:
+    """Reject partition specs that files have, if the merged settings have others of their ids."""
+    if any(specs_of(own).get(each) != specs_of(merged).get(each) for each in numbers):
+        raise UnmergeableTableError("the sides have different partition specs of the same id")
 
 
 def _commits_to(before: Table, after: Table) -> Sequence[IcebergCommit]:

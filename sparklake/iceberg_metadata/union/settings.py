@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparklake.iceberg_metadata.documents import Document
-from sparklake.iceberg_metadata.union.snapshots import IcebergCommit
+from sparklake.iceberg_metadata.union.column_ids import (
+    Field,
+    clashing_ids,
+    current_schema,
+    numbered,
+    schema_of,
+)
+from sparklake.iceberg_metadata.union.snapshots import UUID, IcebergCommit
 from sparklake.unions.conflicts import UnmergeableTableError
 
 _OF_SNAPSHOTS = (
@@ -21,13 +27,10 @@ _SETTLED = (
     *("partition-specs", "default-spec-id", "last-partition-id", "properties", "sort-orders"),
     "default-sort-order-id",
 )
-_FIXED = ("table-uuid",)
 _VERSION = "format-version"
 _MAIN = "main"
 _WIDER = {("int", "long"), ("float", "double")}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]+)\s*,\s*([0-9]+)\s*\)")
-
-Field = Mapping[str, Any]
 
 
 def settled(
@@ -44,18 +47,15 @@ def settled(
     Raises:
         UnmergeableTableError: The settings of both sides cannot be combined.
     """
-    for name in _FIXED:
-        if not base.get(name) == source.get(name) == dest.get(name):
-            raise UnmergeableTableError(f"a side changed its {name}, or is another table")
     for name in sorted(source.keys() | base.keys()):
-        is_known = name in (*_OF_SNAPSHOTS, *_SETTLED, *_FIXED, _VERSION)
+        is_known = name in (*_OF_SNAPSHOTS, *_SETTLED, UUID, _VERSION)
         if not is_known and source.get(name) != base.get(name) != dest.get(name):
             raise UnmergeableTableError(f"both sides changed its unknown field {name!r}")
         if not is_known and source.get(name) not in (base.get(name), dest.get(name)):
             raise UnmergeableTableError(f"source changed its unknown field {name!r}")
     if _named_refs(source) != _named_refs(base):
         raise UnmergeableTableError("source changed the table's own branches or tags")
-    clashing = _clashing(base, source, dest)
+    clashing = clashing_ids(base, source, dest)
     of_files = _source_columns(source) & clashing
     if of_files:
         raise UnmergeableTableError(
@@ -70,6 +70,44 @@ def settled(
     if properties == (dest.get("properties") or {}):
         return result
     return {**result, "properties": properties}
+
+
+def common_start(source: Document, dest: Document) -> Document:
+    """Return the metadata of the empty base of a table that both sides created.
+
+    Raises:
+        UnmergeableTableError: They created it with different columns, partitions or orders.
+    """
+    ours = _first_settings(dest)
+    for name, each in _first_settings(source).items():
+        if each != ours[name]:
+            raise UnmergeableTableError(f"both sides created the table with different {name}")
+    (fields, identifiers), spec, order = ours.values()
+    schema = {"schema-id": 0, "fields": fields, "identifier-field-ids": identifiers}
+    shared = (source.get("properties") or {}).items() & (dest.get("properties") or {}).items()
+    own = {name: each for name, each in dest.items() if name not in (*_OF_SNAPSHOTS, *_SETTLED)}
+    return {
+        **own,
+        _VERSION: min(source[_VERSION], dest[_VERSION]),
+        "location": dest["location"],
+        "last-column-id": max((number for number, _ in numbered(schema)), default=0),
+        "schemas": [schema],
+        "partition-specs": [{"spec-id": 0, "fields": spec}],
+        "last-partition-id": max((each.get("field-id", 0) for each in spec), default=999),
+        "sort-orders": [{"order-id": 0, "fields": order}],
+        "properties": dict(shared),
+    }
+
+
+def _first_settings(document: Document) -> Mapping[str, Any]:
+    """Return a table's first columns, partition fields and sort order."""
+    schemas = document.get("schemas") or [document.get("schema") or {}]
+    specs, orders = specs_of(document), _orders_of(document)
+    return {
+        "columns": _plain(min(schemas, key=lambda each: each.get("schema-id", 0))),
+        "partition specs": specs[min(specs)],
+        "sort orders": orders[min(orders)] if orders else [],
+    }
 
 
 def _upgraded(dest: Document, version: int) -> Document:
@@ -112,18 +150,6 @@ def _properties(base: Document, source: Document, dest: Document) -> dict[str, s
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def schema_of(document: Document, number: int | None) -> Field | None:
-    every = document.get("schemas") or [document.get("schema") or {}]
-    return next((each for each in every if each.get("schema-id", 0) == number), None)
-
-
-def _current(document: Document) -> Field:
-    schema = schema_of(document, document.get("current-schema-id", 0))
-    if schema is None:
-        raise UnmergeableTableError("its metadata lacks the current schema")
-    return schema
-
-
 def _plain(schema: Field) -> Any:
     return schema.get("fields"), sorted(schema.get("identifier-field-ids") or ())
 
@@ -136,7 +162,7 @@ def _with_schema(
     ours: Sequence[IcebergCommit],
     clashing: set[int],
 ) -> Document:
-    old, their, our = map(_current, (base, source, dest))
+    old, their, our = map(current_schema, (base, source, dest))
     if any(each.data_added for each in theirs):
         _check_fits(old, our, their, "dest")
     if any(each.data_added for each in ours):
@@ -154,7 +180,7 @@ def _with_schema(
     if _plain(our) == _plain(old) and not clashing:
         fields, identifiers = their["fields"], their.get("identifier-field-ids")
     else:
-        fields, last = _with_additions(old, their, our, clashing, last)
+        fields, last = _combined(old, their, our, clashing, last)
         identifiers = our.get("identifier-field-ids")
     new = {"type": "struct", "fields": fields}
     if identifiers:
@@ -174,20 +200,22 @@ def _with_current(dest: Document, schema: dict[str, Any], last: int) -> Document
     return {**result, "schema": match} if "schema" in dest else result
 
 
-def _with_additions(
+def _combined(
     old: Field, their: Field, our: Field, clashing: set[int], last: int
 ) -> tuple[list[Field], int]:
-    """Return dest's columns with the new columns of source, if source only added some."""
-    ids = {number for number, _ in _numbered(old)}
+    """Return dest's columns with source's changes of columns, and its new columns."""
+    ids = {number for number, _ in numbered(old)}
     added = [each for each in their["fields"] if each["id"] not in ids]
-    remaining = [each for each in their["fields"] if each["id"] in ids]
-    if _plain({**their, "fields": remaining}) != _plain(old) or any(
-        each["required"] for each in added
-    ):
+    identifiers = (_plain({**each, "fields": ()}) for each in (their, old))
+    if next(identifiers) != next(identifiers) or any(each["required"] for each in added):
         raise UnmergeableTableError("both sides changed the table's schema")
-    fields, names = list(our["fields"]), {each["name"].lower(): each for each in our["fields"]}
+    fields = _changed_fields(old, their, our)
+    names = {each["name"].lower(): each for each in fields}
+    if len(names) < len(fields):
+        raise UnmergeableTableError("both sides gave one name to different columns: rename one")
+    renamed = {each["id"]: each for each in fields if each["id"] not in clashing}
     for each in added:
-        present = names.get(each["name"].lower())
+        present = names.get(each["name"].lower()) or renamed.get(each["id"])
         if present == each:
             continue
         if present is not None and not (
@@ -195,7 +223,7 @@ def _with_additions(
         ):
             raise UnmergeableTableError(f"both sides added the column {each['name']!r}")
         if present is None:
-            if clashing & {number for number, _ in _numbered({"fields": [each]})}:
+            if clashing & {number for number, _ in numbered({"fields": [each]})}:
                 if not isinstance(each["type"], str):
                     raise UnmergeableTableError(
                         f"source's column {each['name']!r} needs other ids, and is nested"
@@ -206,29 +234,18 @@ def _with_additions(
     return fields, last
 
 
-def _clashing(base: Document, source: Document, dest: Document) -> set[int]:
-    """Return the ids that both sides gave to columns, except to equal ones.
-
-    Older ids are compared, too, because merges give other ids to columns.
-    """
-    start = base.get("last-column-id", 0)
-    stop = min(source.get("last-column-id", 0), dest.get("last-column-id", 0))
-    theirs, ours = map(_definitions, (source, dest))
-    return {
-        each
-        for each in range(1, stop + 1)
-        if (each > start or (each in theirs and each in ours))
-        and (each not in ours or theirs.get(each, set()).isdisjoint(ours[each]))
-    }
-
-
-def _definitions(document: Document) -> dict[int, set[Any]]:
-    """Return the columns by id, in all schemas."""
-    columns = defaultdict[int, set[Any]](set)
-    for schema in document.get("schemas") or [document.get("schema") or {}]:
-        for number, column in _numbered(schema):
-            columns[number].add(column)
-    return {**columns}
+def _changed_fields(old: Field, their: Field, our: Field) -> list[Field]:
+    """Return dest's columns with source's changes of those of base."""
+    before, after, current = (
+        {each["id"]: each for each in side["fields"]} for side in (old, their, our)
+    )
+    for at, each in before.items():
+        if after.get(at) not in (each, current.get(at)) and current.get(at) != each:
+            raise UnmergeableTableError(
+                f"both sides changed the column {each['name']!r}. Make the same change on both"
+            )
+    fields = {at: after.get(at) if each == before.get(at) else each for at, each in current.items()}
+    return [each for each in fields.values() if each is not None]
 
 
 def _used(document: Document, commit: IcebergCommit) -> set[int]:
@@ -238,33 +255,13 @@ def _used(document: Document, commit: IcebergCommit) -> set[int]:
     schema = schema_of(document, commit.snapshot.get("schema-id"))
     if schema is None:
         return set(range(document.get("last-column-id", 0) + 1))
-    return {number for number, _ in _numbered(schema)}
-
-
-def _numbered(schema: Field) -> Iterator[tuple[int, Any]]:
-    """Yield the columns by id, nested ones too: name, type without nested ones, and required."""
-    for each in schema.get("fields") or ():
-        yield from _column(each["id"], each["name"], each["type"], each["required"])
-
-
-def _column(number: int, name: str, kind: Any, required: bool) -> Iterator[tuple[int, Any]]:
-    if isinstance(kind, str):
-        yield number, (name, kind, required)
-        return
-    yield number, (name, kind["type"], required)
-    if kind["type"] == "struct":
-        yield from _numbered(kind)
-    elif kind["type"] == "list":
-        yield from _column(kind["element-id"], "element", kind["element"], kind["element-required"])
-    else:
-        yield from _column(kind["key-id"], "key", kind["key"], True)
-        yield from _column(kind["value-id"], "value", kind["value"], kind["value-required"])
+    return {number for number, _ in numbered(schema)}
 
 
 def _check_fits(before: Field, after: Field, other: Field, changer: str) -> None:
     """Reject a changed schema if files of the other side may not fit, unless it has the change."""
-    old, same = dict(_numbered(before)), dict(_numbered(other))
-    for number, (name, kind, required) in _numbered(after):
+    old, same = dict(numbered(before)), dict(numbered(other))
+    for number, (name, kind, required) in numbered(after):
         if same.get(number) == (name, kind, required):
             continue
         _, kind_before, was_required = old.get(number, (name, kind, False))
@@ -330,6 +327,10 @@ def specs_of(document: Document) -> dict[int, Sequence[Field]]:
     return {each["spec-id"]: each["fields"] for each in every}
 
 
+def _orders_of(document: Document) -> dict[int, Sequence[Field]]:
+    return {each["order-id"]: each["fields"] for each in document.get("sort-orders") or ()}
+
+
 def _default(
     base: Document,
     source: Document,
@@ -351,10 +352,7 @@ def _default(
 
 
 def _with_orders(base: Document, source: Document, dest: Document) -> Document:
-    orders = [
-        {each["order-id"]: each["fields"] for each in document.get("sort-orders") or ()}
-        for document in (base, source, dest)
-    ]
+    orders = [_orders_of(each) for each in (base, source, dest)]
     number = _default(base, source, dest, "default-sort-order-id", "sort orders", orders)
     fields = orders[2].get(number, orders[1].get(number, ()))
     _check_columns(fields, dest, "sorted")
@@ -375,7 +373,7 @@ def _source_columns(document: Document) -> set[int]:
 
 def _check_columns(fields: Sequence[Field], document: Document, how: str) -> None:
     """Reject a spec or an order by a dropped column."""
-    columns = {number for number, _ in _numbered(_current(document))}
+    columns = {number for number, _ in numbered(current_schema(document))}
     for each in fields:
         numbers = each.get("source-ids") or [each.get("source-id")]
         # Dropped partition fields stay in tables of version 1.

@@ -20,7 +20,7 @@ from sparklake.iceberg_metadata.entries import (
 from sparklake.iceberg_metadata.live import read_position_deletes
 from sparklake.iceberg_metadata.manifests import Content, TableFile
 from sparklake.iceberg_metadata.puffin import unframed
-from sparklake.unions.commits import CommitsApart
+from sparklake.unions.commits import CommitsApart, effects, origins
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.vectors.bitmaps import Positions, decode_bitmap, positions
 
@@ -32,6 +32,8 @@ UNDONE = "sparklake.undone"
 
 MERGED = "sparklake.merged"
 """The field in the summary of a merge of rows for the identities of the merged snapshots."""
+
+UUID = "table-uuid"
 
 OPERATIONS = ("append", "replace", "overwrite", "delete")
 
@@ -236,19 +238,36 @@ def check_equality(table: Table) -> None:
         )
 
 
+def check_identity(tables: Sequence[Table], histories: Sequence[Sequence[IcebergCommit]]) -> None:
+    """Reject another table on a side, given base first and the commits since the divergence.
+
+    A table that both sides created and a merge united has all commits of base, by their origin.
+    """
+    base, old = tables[0], histories[0]
+    for table, commits in zip(tables[1:], histories[1:], strict=True):
+        is_other = table.document.get(UUID) != base.document.get(UUID)
+        if is_other and (len(old) < len(base.lineage) or origins(old) - effects(commits)):
+            raise UnmergeableTableError(f"a side changed its {UUID}, or is another table")
+
+
 def commits_apart(base: Table, source: Table, dest: Table) -> IcebergApart:
-    at = _diverged_at(base, source, dest)
-    return CommitsApart(*(each.commits(at) for each in (base, source, dest)))
+    return CommitsApart(*commits_since([base, source, dest]))
 
 
-def _diverged_at(base: Table, source: Table, dest: Table) -> int | None:
+def commits_since(tables: Sequence[Table]) -> list[list[IcebergCommit]]:
+    """Return each side's commits since all of them diverged. The first side is a merge base."""
+    at = _diverged_at(*tables)
+    return [each.commits(at) for each in tables]
+
+
+def _diverged_at(base: Table, *sides: Table) -> int | None:
     """Return the last snapshot that all sides have, or None if they start differently."""
-    others = [{each["snapshot-id"] for each in side.lineage} for side in (source, dest)]
+    others = [{each["snapshot-id"] for each in side.lineage} for side in sides]
     for each in reversed(base.lineage):
         number: int = each["snapshot-id"]
         if all(number in ids for ids in others):
             return number
-    if not all(side.is_complete for side in (base, source, dest)):
+    if not all(side.is_complete for side in (base, *sides)):
         raise UnmergeableTableError(
             "a side expired the snapshots since the sides diverged, so its changes are unknown"
         )

@@ -24,6 +24,7 @@ from sparklake.iceberg_metadata.union.snapshots import (
     IcebergCommit,
     Table,
     check_equality,
+    check_identity,
 )
 from sparklake.iceberg_metadata.union.states import FileStates, is_plain_delete, vectors_of
 from sparklake.unions.commits import still_to_undo, undo_origin
@@ -56,6 +57,7 @@ def united(
     """
     for side in (source, dest):
         check_equality(side)
+    check_identity([base, source, dest], [apart.base, apart.source, apart.dest])
     undone = apart.undone()
     if undone:
         return _undoing(undone, (base, source, dest), apart, signature)

@@ -66,20 +66,20 @@ def _united(
     resolution: Resolution,
 ) -> TableUnion:
     try:
-        sides_of_bases = _over_bases(context, sides, folders)
+        over = _over_bases(context, sides, folders)
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
-    tables, apart = sides_of_bases[0]
-    target, is_criss_cross = tables[DEST], len(sides_of_bases) > 1
+    (tables, apart), *others = over
+    target, every = tables[DEST], _all_tables(over)
     place = new_data_key()
     try:
         with unmergeable():
             signature = union_signature(target, place)
-            merged, *others = (
+            merged, *unlike = (
                 united(base.table, source.table, dest.table, commits, signature)
-                for (base, source, dest), commits in sides_of_bases
+                for (base, source, dest), commits in over
             )
-            if any(each.steps != merged.steps for each in others):
+            if any(each.steps != merged.steps for each in unlike):
                 raise UnmergeableTableError("the merge bases disagree on the table and its merge")
             needed = [target.key(each) for each in merged.needed]
         if any(each.startswith(union.folder) for each in needed):
@@ -89,7 +89,7 @@ def _united(
             union,
             refusal=str(error),
             may_be_taken=True,
-            may_merge_rows=not is_criss_cross and _may_merge_rows(tables, apart),
+            may_merge_rows=_may_merge_rows(every),
             overlaps={
                 target.key(path).removeprefix(union.table).decode(): positions
                 for path, positions in error.rows.items()
@@ -106,18 +106,15 @@ def _united(
         winner, rule = resolution.side(union.folder), resolution.rows(union.table)
         if winner is not None:
             return _taken(refused, tables, apart, winner)
-        if rule is None or is_criss_cross:
+        if rule is None:
             return refused
-        return replace(refused, pending=IcebergRows(context, sides, rule, tables, apart))
+        return replace(refused, pending=IcebergRows(context, sides, rule, every))
     union = replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
     rule = resolution.rows(union.table)
     if rule is None or not merged.files:
         return union
-    if is_criss_cross:
-        why = "the merge bases disagree on the table, so no keys are verified: omit rows(KEY)"
-        return replace(union, refusal=why)
-    pending = IcebergRows(context, sides, rule, tables, apart, has_union=is_merged_by_files(apart))
-    return replace(union, pending=pending)
+    has_union = not others and is_merged_by_files(apart)
+    return replace(union, pending=IcebergRows(context, sides, rule, every, has_union=has_union))
 
 
 def _over_bases(
@@ -133,10 +130,16 @@ def _over_bases(
     return [_apart(context, each, [base, *folders[1:]]) for each, base in over]
 
 
-def _may_merge_rows(tables: Sequence[SideTable], apart: IcebergApart) -> bool:
+def _all_tables(over: Sequence[tuple[Sequence[SideTable], IcebergApart]]) -> list[SideTable]:
+    """Return the tables of all merge bases, source and dest."""
+    (_, source, dest), _ = over[0]
+    return [*(tables[BASE] for tables, _ in over), source, dest]
+
+
+def _may_merge_rows(tables: Sequence[SideTable]) -> bool:
     try:
         with unmergeable():
-            RowTables.of([each.table for each in tables], apart)
+            RowTables.of([each.table for each in tables])
     except UnmergeableTableError:
         return False
     return True
@@ -163,10 +166,8 @@ def find_iceberg_rows(
     if not all(any(map(metadata_folder, each.records)) for each in folders[1:]):
         return None
     with refusing():
-        (over, *others) = _over_bases(context, sides, folders)
-        if others:
-            raise UnmergeableTableError("the merge bases disagree on the table")
-        return IcebergRows(context, sides, rows, *over)
+        over = _over_bases(context, sides, folders)
+        return IcebergRows(context, sides, rows, _all_tables(over))
 
 
 def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[MetadataFolder]:

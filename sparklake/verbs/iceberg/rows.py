@@ -16,14 +16,15 @@ from sparklake.iceberg_metadata.edits import editable
 from sparklake.iceberg_metadata.entries import FileKey
 from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
 from sparklake.iceberg_metadata.union.rows import DataFiles, RowFiles, RowTables
-from sparklake.iceberg_metadata.union.snapshots import IcebergApart, Table
+from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.namespace.addresses import new_data_key
 from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
 from sparklake.unions.conflicts import refusing
+from sparklake.unions.file_sets import DEST, SIDES, side_names
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, ThreeWayTrees
+from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.read import read_by_jar
 from sparklake.verbs.iceberg.side_tables import SideTable, union_signature, unmergeable
 from sparklake.verbs.iceberg.table_copy import copied_document, put_document
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sparklake.frames.tables.row_merge import RowSides
+
+_DEST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +62,18 @@ class RowSnapshot:
 class IcebergRows:
     """The rows that changed since base in an Iceberg table, as far as files show.
 
-    `tables` are those of base, source and dest. `has_union`: see `ChangedRows`.
+    `tables` are those of merge bases, source and dest. `has_union`: see `ChangedRows`.
     """
 
     context: Context
     trees: ThreeWayTrees
     rows: Rows
     tables: Sequence[SideTable]
-    apart: IcebergApart
     has_union: bool = False
 
     @property
     def folder(self) -> str:
-        return table_of(self.tables[DEST].metadata.folder).decode()
+        return table_of(self.tables[_DEST].metadata.folder).decode()
 
     @property
     def identity(self) -> Hashable:
@@ -79,16 +81,16 @@ class IcebergRows:
 
     @property
     def _location(self) -> str:
-        location: str = self.tables[DEST].document["location"]
+        location: str = self.tables[_DEST].document["location"]
         return location
 
     @cached_property
     def _files(self) -> RowFiles:
-        return RowFiles.of([each.table for each in self.tables], self.apart)
+        return RowFiles.of([each.table for each in self.tables])
 
     @cached_property
     def _sides(self) -> RowTables:
-        return RowTables.of([each.table for each in self.tables], self.apart)
+        return RowTables.of([each.table for each in self.tables])
 
     @property
     def files(self) -> int:
@@ -115,16 +117,18 @@ class IcebergRows:
 
         # Reports a missing jar.
         session_catalog(self.context, self._location)
-        place = new_data_key()
+        place, names = new_data_key(), side_names(len(self.tables) - 2)
         frames = {
-            holders: self._frame(place, "-".join(holders), SIDE_NAMES.index(holders[0]), files)
+            holders: self._frame(
+                place, "-".join(holders).replace(" ", ""), names.index(holders[0]), files
+            )
             for holders, files in self._files.sets.items()
         }
         rule = name_rule(self.context.runners.session())
-        return frames, merged_schema(rule, *(frames[each,].schema for each in SIDE_NAMES))
+        return frames, merged_schema(rule, *(frames[each,].schema for each in SIDES))
 
     def dest_rows(self) -> DataFrame:
-        tree, name = self.context.trees.get(self.trees.dest), SIDE_NAMES[DEST]
+        tree, name = self.context.trees.get(self.trees.dest), DEST
         return read_by_jar(self.context, tree_table(self.context, tree, name, self.folder), {})
 
     def _frame(self, place: str, name: str, at: int, files: DataFiles) -> DataFrame:
@@ -151,9 +155,9 @@ class IcebergRows:
     @unmergeable()
     def write(self, merged: MergedRows) -> RowSnapshot:
         """Merge changed rows with Iceberg into a private table of the files that may change."""
-        dest = self.tables[DEST]
+        dest = self.tables[_DEST]
         place, copy = new_data_key(), new_data_key()
-        document, uri = self._put(copy, "base", DEST, self._files.editable)
+        document, uri = self._put(copy, "base", _DEST, self._files.editable)
         changed = self._merged(document, copy, uri, merged) if merged.counts.changes else document
         folder = Location(uri)
 
@@ -190,7 +194,7 @@ class IcebergRows:
         return changed
 
     def joined(self, union: TableUnion, snapshot: RowSnapshot) -> TableUnion:
-        dest = self.tables[DEST]
+        dest = self.tables[_DEST]
         live = {key.path for key in self._files.touched - snapshot.removed}
         union = replace(union, files=snapshot.files, place=snapshot.place, objects=snapshot.objects)
         return union.keeping(self.context, self.trees.dest, map(dest.key, live))

@@ -6,22 +6,22 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sparklake.errors import CorruptFileError, InvalidInputError, ObjectNotFoundError
 from sparklake.extras import missing_extras
-from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.iceberg_metadata.documents import Document, decode_document
 from sparklake.iceberg_metadata.file_names import Location, current_metadata
 from sparklake.iceberg_metadata.union.continuation import IcebergSignature
+from sparklake.iceberg_metadata.union.settings import common_start
 from sparklake.iceberg_metadata.union.snapshots import Table
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import SIDE_NAMES, ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, SIDE_NAMES, ThreeWayTrees
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.iceberg.table_copy import check_addresses
 from sparklake.verbs.iceberg.tree_table import file_name, read_metadata
@@ -67,8 +67,6 @@ class SideTable:
         if current is None:
             return None
         key = metadata.folder + current.encode()
-        if is_disagreement(metadata.records[key]):
-            raise UnmergeableTableError("the best common ancestors disagree on the table")
         return SideTable(
             context=context,
             tree=tree,
@@ -125,7 +123,9 @@ def side_tables(
             "one side deleted the table's metadata, and the other changed it"
         )
     if base is None:
-        raise UnmergeableTableError("both sides created the table")
+        # Both sides created the table.
+        start = common_start(source.document, dest.document)
+        base = replace(dest, name=SIDE_NAMES[BASE], document=start)
     return [base, source, dest]
 
 

@@ -67,8 +67,7 @@ def disputed_bases(
     """
     if len(sides.bases) < 2:
         return []
-    walk, namespace = Walk(context.graph), context.info.storage_namespace
-    trees = [context.tree(walk.commit(each)).id for each in sides.bases]
+    trees, namespace = base_trees(context, sides), context.info.storage_namespace
     folders = [
         MetadataFolder(base.folder, read_records(context, each, base.folder), namespace)
         for each in trees
@@ -76,3 +75,8 @@ def disputed_bases(
     if any(each.ids == base.ids for each in folders):
         return []
     return [*zip(trees, folders, strict=True)]
+
+
+def base_trees(context: Context, sides: ThreeWayTrees) -> list[MetaRangeId]:
+    walk = Walk(context.graph)
+    return [context.tree(walk.commit(each)).id for each in sides.bases]

@@ -15,17 +15,18 @@ from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.records import Record, tombstone
+from sparklake.graveler.records import Record, identity_of, tombstone
 from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.file_sets import Holders, changed_sets
+from sparklake.unions.file_sets import DEST, Holders, file_sets, side_names
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.merge_bases import BASE, DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
+from sparklake.verbs.base.merge_bases import BASE, ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair
 from sparklake.verbs.tables.formats import has_log
+from sparklake.verbs.tables.metadata_folders import base_trees
 from sparklake.verbs.tables.other_formats import check_no_other, is_iceberg
 from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import read_table
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from sparklake.frames.tables.row_merge import RowSides
 
 
+_SOURCE, _DEST = -2, -1
+
+
 def find_parquet_rows(
     context: Context, sides: ThreeWayTrees, folder: str, rows: Rows
 ) -> ParquetRows | None:
@@ -56,27 +60,29 @@ def find_parquet_rows(
     """
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
-    versions = _pair(context, sides.trees, folder, (SOURCE, DEST)).tables()
+    versions = _pair(context, sides.trees, folder, (_SOURCE, _DEST)).tables()
     # The metadata decides which files of a Delta or Iceberg table are valid.
     if any(has_log(each) or is_iceberg(each.other, folder) for each in versions):
         return None
-    if not _changes(context, sides.trees, folder, (SOURCE, DEST)).every:
+    if not _changes(context, sides.trees, folder, (_SOURCE, _DEST)).every:
         return None
-    source, dest = (
-        _changes(context, sides.trees, folder, pair) for pair in ((BASE, SOURCE), (BASE, DEST))
-    )
+    trees: Sequence[MetaRangeId] = sides.trees
+    source, dest = (_changes(context, trees, folder, (BASE, each)) for each in (_SOURCE, _DEST))
     if not (source.every and dest.every):
         return None
     keys = ((folder + each).encode() for each in source.old | dest.old)
-    if any(map(is_disagreement, filter(None, stored_values(context, sides.base, keys).values()))):
-        raise InvalidInputError(
-            f"the rows of {folder!r} cannot be merged, because the merge bases disagree on its "
-            "files: merge without the rule for this folder"
-        )
-    has_union = not source.every & dest.every
-    table = ParquetRows(
-        context, sides.trees, folder, rows, source=source, dest=dest, has_union=has_union
+    is_disputed = any(
+        map(is_disagreement, filter(None, stored_values(context, sides.base, keys).values()))
     )
+    if is_disputed:
+        trees = (*base_trees(context, sides), *trees[_SOURCE:])
+        bases = range(len(trees) - 2)
+        source, dest = (
+            _all_changes(_changes(context, trees, folder, (each, side)) for each in bases)
+            for side in (_SOURCE, _DEST)
+        )
+    has_union = not (is_disputed or source.every & dest.every)
+    table = ParquetRows(context, trees, folder, rows, source=source, dest=dest, has_union=has_union)
     for version in versions:
         check_no_other(version.other, folder, version.ref)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
@@ -102,6 +108,13 @@ class ChangedFiles:
         return self.old | self.new
 
 
+def _all_changes(changes: Iterable[ChangedFiles]) -> ChangedFiles:
+    """Return the changes of a side since several merge bases."""
+    every = [*changes]
+    old, new = ([getattr(each, name) for each in every] for name in ("old", "new"))
+    return ChangedFiles(frozenset().union(*old), frozenset().union(*new))
+
+
 def _changes(
     context: Context, trees: Sequence[MetaRangeId], folder: str, places: tuple[int, int]
 ) -> ChangedFiles:
@@ -113,13 +126,18 @@ def _pair(
     context: Context, trees: Sequence[MetaRangeId], folder: str, places: tuple[int, int]
 ) -> FolderPair:
     one, other = places
+    names = side_names(len(trees) - 2)
     both = context.trees.get(trees[one]), context.trees.get(trees[other])
-    return FolderPair(context, folder, (SIDE_NAMES[one], SIDE_NAMES[other]), both)
+    return FolderPair(context, folder, (names[one], names[other]), both)
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """The rows of the files of a Parquet folder that a side changed since base."""
+    """The rows of the files of a Parquet folder that a side changed since base.
+
+    `trees` are those of base, source and dest. Several bases are those of a criss-cross that
+    disagree on a file.
+    """
 
     context: Context
     trees: Sequence[MetaRangeId]
@@ -145,14 +163,26 @@ class ParquetRows:
         return sum(each.bytes for each in self._sets.values())
 
     @cached_property
+    def _names_of_sides(self) -> Sequence[str]:
+        return side_names(len(self.trees) - 2)
+
+    @cached_property
+    def _files(self) -> Sequence[Mapping[tuple[str, object], str]]:
+        """The names of each side's changed files, by name and identity."""
+        names = sorted(self.source.every | self.dest.every)
+        keys = {name: (self.folder + name).encode() for name in names}
+        stored = [stored_values(self.context, each, keys.values()) for each in self.trees]
+        return [
+            {(name, identity_of(key, side[key])): name for name, key in keys.items() if side[key]}
+            for side in stored
+        ]
+
+    @cached_property
     def _sets(self) -> Mapping[Holders, TableSide]:
-        apart = _changes(self.context, self.trees, self.folder, (SOURCE, DEST)).every
-        old = self.source.old | self.dest.old
-        sides = [old, *((old - each.old) | each.new for each in (self.source, self.dest))]
-        names = [dict.fromkeys(each, "") for each in sides]
-        sets = changed_sets(names, self.source.every, self.dest.every, apart)
+        names = self._names_of_sides
+        sets = file_sets(dict(zip(names, self._files, strict=True)))
         return {
-            holders: self._side(SIDE_NAMES.index(holders[0]), files, None)
+            holders: self._side(names.index(holders[0]), files.values(), None)
             for holders, files in sets.items()
         }
 
@@ -173,15 +203,21 @@ class ParquetRows:
 
         spark = self.context.runners.session()
         shared = self._shared
-        old = self._side(BASE, self.source.old | self.dest.old, shared)
-        base, *new = (
-            side_schema(spark, each, PARQUET, {})
-            for each in (
-                old,
-                self._side(SOURCE, self.source.new, None),
-                self._side(DEST, self.dest.new, None),
-            )
+        *bases, source_side, dest_side = (
+            *(
+                self._side(at, self._files[at].values(), shared)
+                for at in range(len(self.trees) - 2)
+            ),
+            self._side(_SOURCE, self.source.new, None),
+            self._side(_DEST, self.dest.new, None),
         )
+        base, *others = (side_schema(spark, each, PARQUET, {}) for each in bases)
+        if any(each != base for each in others):
+            raise InvalidInputError(
+                f"the merge bases disagree on the columns of {self.folder!r}: take one side with "
+                "source-wins or dest-wins"
+            )
+        new = [side_schema(spark, each, PARQUET, {}) for each in (source_side, dest_side)]
         rule = name_rule(spark)
         source, dest = (_over(base, each, rule) for each in new)
         schema = merged_schema(rule, base, source, dest)
@@ -197,7 +233,8 @@ class ParquetRows:
                 f"unchanged files such as {shared!r} keep the old ones: rewrite the table on that "
                 "side"
             )
-        columns = dict(zip(SIDE_NAMES, (base, source, dest), strict=True))
+        every = (*(base for _ in bases), source, dest)
+        columns = dict(zip(self._names_of_sides, every, strict=True))
         frames = {
             holders: rows_of(spark, side, StructType([*columns[holders[0]].fields]), PARQUET, {})
             for holders, side in self._sets.items()
@@ -207,8 +244,8 @@ class ParquetRows:
     @cached_property
     def _shared(self) -> str | None:
         """A file of dest that the merge neither reads nor writes."""
-        touched = self.dest.new | self.source.old
-        return next((each for each in self._names(DEST) if each not in touched), None)
+        touched = self.dest.every | self.source.every
+        return next((each for each in self._names(_DEST) if each not in touched), None)
 
     def _names(self, place: int) -> Iterable[str]:
         return self._pair(place).names(0)
@@ -219,17 +256,17 @@ class ParquetRows:
     @cached_property
     def _partitions(self) -> PartitionColumns:
         columns = PartitionColumns()
-        columns.add_names(name for place in (BASE, SOURCE, DEST) for name in self._names(place))
+        columns.add_names(name for place in range(len(self.trees)) for name in self._names(place))
         return columns
 
     def _side(self, place: int, names: Iterable[str], shared: str | None) -> TableSide:
         files = self._pair(place).files(0, sorted(names))
         # An unchanged file of dest is the same in base.
-        sample = self._pair(DEST).files(0, [shared] if shared else [])
+        sample = self._pair(_DEST).files(0, [shared] if shared else [])
         return TableSide.of(files, sample, self._partitions)
 
     def dest_rows(self) -> DataFrame:
-        tree, name = self.context.trees.get(self.trees[DEST]), SIDE_NAMES[DEST]
+        tree, name = self.context.trees.get(self.trees[_DEST]), DEST
         table = tree_table(self.context, tree, name, self.folder)
         return read_table(self.context, table, PARQUET, {}, self._frames[1])
 
@@ -237,7 +274,8 @@ class ParquetRows:
         """Return the first file that both sides changed, or source."""
         names = self.source.every & self.dest.every or self.source.every
         key = (self.folder + min(names)).encode()
-        trees = (self.context.trees.get(each).ranges for each in self.trees)
+        sides = (self.trees[0], *self.trees[_SOURCE:])
+        trees = (self.context.trees.get(each).ranges for each in sides)
         base, source, dest = (self.context.open_ranges.lookup(each, key) for each in trees)
         return Conflict(key, base, source, dest)
 
@@ -248,7 +286,7 @@ class ParquetRows:
 
         (sides, _), schema = self._frames, merged.merge.schema
         place = new_data_key()
-        files = [rows for holders, rows in sides.items() if SIDE_NAMES[DEST] in holders]
+        files = [rows for holders, rows in sides.items() if DEST in holders]
         touched = union([aligned(each, schema) for each in files])
         records = self._save(applied(touched, merged.merge), place)
         reader = self.context.runners.session().read.schema(schema)

@@ -182,6 +182,35 @@ def test_keys_are_unique_whatever_the_files(repo: Repository) -> None:
 
 
 @pytest.mark.system
+def test_merge_bases_that_disagree_on_a_file(repo: Repository) -> None:
+    rules = {TABLE: "rows(id)"}
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, 10, "x"), *BASE[1:]])
+    write(repo, "main", [BASE[0], (2, 20, "x"), *BASE[2:]])
+    for name, first, second in (("x", "dev", "main"), ("y", "main", "dev")):
+        repo.create_branch(name, first)
+        repo.merge(second, name, rules=rules)
+    both = [(1, 10, "x"), (2, 20, "x"), *BASE[2:]]
+    assert content(repo, "x") == content(repo, "y") == both
+    write(repo, "x", [*both[:3], (4, 40, "y")])
+    write(repo, "y", [*both[:2], (3, 30, "y"), both[3]])
+    with pytest.raises(MergeConflictError):
+        repo.merge("x", "y")
+    repo.merge("x", "y", rules=rules)
+    both = [*both[:2], (3, 30, "y"), (4, 40, "y")]
+    assert content(repo, "y") == both
+    # The bases disagree on key 1, so nobody knows which side changed it.
+    repo.create_branch("z", "x")
+    write(repo, "z", [(1, 11, "x"), *both[1:3], (4, 40, "y")])
+    write(repo, "main", [BASE[0], (2, 20, "x"), *BASE[2:3], (4, 4, "z")])
+    repo.create_branch("w", "main")
+    repo.merge("dev", "w", rules=rules)
+    with pytest.raises(MergeConflictError, match="then=source-wins") as raised:
+        repo.merge("z", "w", rules=rules)
+    assert '{"id":1}' in [each.key for each in raised.value.conflict_rows.collect()]
+
+
+@pytest.mark.system
 def test_added_columns_are_null_on_the_other_side(repo: Repository) -> None:
     diverge(repo, BASE)
     write(repo, "dev", [(*row, row[0]) for row in BASE], f"{SCHEMA}, new int")

@@ -199,8 +199,10 @@ def test_a_revert_of_rewritten_files(table: BranchTable) -> None:
     _, main = start(table)
     added = table.commit(main, append(5, 6))
     table.commit(main, delete(5))
-    with pytest.raises(MergeConflictError, match="removed or rewritten since then"):
+    with pytest.raises(MergeConflictError, match=r"removed or rewritten since then.*source-wins"):
         main.revert(added)
+    main.revert(added, strategy="source-wins")
+    assert sorted(ids(table, "main")) == [1, 2, 3, 4]
 
 
 def test_cherry_picks(table: BranchTable) -> None:
