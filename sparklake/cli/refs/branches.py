@@ -89,7 +89,7 @@ def rename(
     new: Annotated[str, argument("lakefs://REPO/NEW")],
     once: options.OnceOption = None,
 ) -> None:
-    """Rename a branch, with its staged changes, protection and expiry."""
+    """Rename a branch with staged changes, protection and expiry."""
     branch, dest = ref_uri(uri), ref_uri(new)
     repository = invocation.repository(same_repository(branch, dest))
     run = invocation.run_verb(
