@@ -36,6 +36,10 @@ class DeltaCommit:
     def fields(self, kind: str) -> Iterator[Mapping[str, Any]]:
         return fields_of(self.actions, kind)
 
+    def by_path(self, kind: str) -> dict[str, Mapping[str, Any]]:
+        """Return the fields of actions on files by path."""
+        return {FileKey.of(each).path: each for each in self.fields(kind)}
+
     def last(self, kind: str) -> Mapping[str, Any] | None:
         return next(reversed([*self.fields(kind)]), None)
 

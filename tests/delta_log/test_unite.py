@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.delta_log.actions import encode_actions, fields_of
+from sparklake.delta_log.actions import FileKey, encode_actions, fields_of
 from sparklake.delta_log.delta_commits import DeltaCommit, parse_commit
-from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
+from sparklake.delta_log.union.log_sides import LogSide, RowClaim, UnionSignature
 from sparklake.delta_log.union.unite import united
+from sparklake.delta_log.vectors import new_vectors
 from sparklake.unions.conflicts import UnmergeableTableError
 from tests.support.cases import for_each
 from tests.support.delta_model import (
@@ -307,18 +310,57 @@ def test_files_must_fit_what_the_other_side_made_of_the_table(
     assert made[1:] == tuple(altered)
 
 
-def test_a_constraint_of_one_side_is_added_on_both_beside_new_rows() -> None:
-    changed = metadata(**{"delta.constraints.small": "id < 3"})
+def test_constraints_of_one_side_apply_to_new_rows_of_the_other() -> None:
+    name, text = "delta.constraints.small", "id < 3"
+    changed = metadata(**{name: text})
     ruled = side([{"metaData": changed}], metadata=changed)
-    words = r"Add it on both sides, and merge again: delta.constraints.small \(id < 3\)"
-    for source, dest in ((ruled, side(NEW)), (side(NEW), ruled)):
-        with pytest.raises(UnmergeableTableError, match=words):
-            united_sides(side(), source, dest)
+    for source, dest, changer in ((ruled, side(NEW), "source"), (side(NEW), ruled, "dest")):
+        (claim,) = united(side(), source, dest, MADE).row_claims
+        assert (claim.changer, claim.constraints, claim.paths) == (changer, {name: text}, {"new"})
+        assert claim.metadata == changed
     # Rows that only leave, and rows of a side with the same rule, satisfy it.
     alike = side(NEW, [{"metaData": changed}], metadata=changed)
     gone = side([dict(remove("old"))])
     for source, dest in ((ruled, alike), (alike, ruled), (ruled, gone), (gone, ruled)):
-        united_sides(side(), source, dest)
+        assert not united(side(), source, dest, MADE).row_claims
+
+
+def test_constraints_apply_to_rows_that_the_other_side_restored_in_a_file() -> None:
+    changed = metadata(**{"delta.constraints.small": "id < 3"})
+    (old,), (more,) = (new_vectors([np.array(each, np.uint64)])[0] for each in ([1, 2], [1, 2, 3]))
+    marked = {**add("old", "0")["add"], "deletionVector": old}
+    ruled = side([{"metaData": changed}], metadata=changed)
+    ruled = replace(ruled, find_adds=lambda _: {FileKey.of(marked): marked})
+
+    def claims(vector: Mapping[str, Any] | None) -> tuple[RowClaim, ...]:
+        was = remove("old")["remove"] | {"deletionVector": old}
+        now = {**marked, "deletionVector": vector}
+        return united(side(), side([{"remove": was}, {"add": now}]), ruled, MADE).row_claims
+
+    (fewer,) = new_vectors([np.array([1], np.uint64)])[0]
+    assert [each.paths for each in claims(fewer)] == [{"old"}]
+    # Of the remaining rows, the other side has all.
+    assert not claims(more)
+
+
+def test_an_undone_deletion_may_violate_a_later_constraint() -> None:
+    one, two = new_vectors([np.array(each, np.uint64) for each in ([1], [1, 2])])[0]
+    plain = add("old", "0")["add"] | {"stats": '{"numRecords": 9}'}
+    first, second = ({**plain, "deletionVector": each} for each in (one, two))
+    removed = [remove("old")["remove"], remove("old")["remove"] | {"deletionVector": one}]
+    deleted = [{"remove": removed[0]}, {"add": first}]
+    again = [{"remove": removed[1]}, {"add": second}]
+    changed = metadata(**{"delta.constraints.small": "id < 3"})
+    before = side(find_adds=lambda _: {FileKey.of(plain): plain})
+    for then in (metadata(), changed):
+        dest = side(deleted, again, [{"metaData": then}], metadata=then)
+        dest = replace(dest, find_adds=lambda _: {FileKey.of(second): second})
+        if then != changed:
+            (undone,) = united_sides(side(deleted), before, dest)
+            assert [*fields_of(undone, "add")]
+            continue
+        with pytest.raises(UnmergeableTableError, match="restored rows may violate"):
+            united_sides(side(deleted), before, dest)
 
 
 def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:

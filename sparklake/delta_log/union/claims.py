@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from sparklake.delta_log.delta_commits import DeltaCommit
 from sparklake.delta_log.features import unmergeable_features
 from sparklake.delta_log.union.log_sides import LogSide, RowClaim
@@ -77,14 +79,33 @@ def check_replaced(
 
 
 def row_claim(
-    side: LogSide, merged: Mapping[str, Any], protocol: Mapping[str, Any], changer: str
+    side: LogSide,
+    other: LogSide,
+    merged: Mapping[str, Any],
+    protocol: Mapping[str, Any],
+    changer: str,
 ) -> RowClaim | None:
-    """Return the other side's constraints to check on new rows, if any."""
+    """Return the constraints of the other side, `changer`, to check on new rows, if any.
+
+    Rows of a file that the changer has, too, satisfy them, unless the side restored some.
+    """
     constraints = added_constraints(side.metadata or {}, merged)
-    paths = {key.path for each in side.own for key in each.adds}
-    if not (constraints and paths):
-        return None
-    return RowClaim(side, constraints, merged, protocol, changer, paths)
+    paths = {key.path for each in side.own for key in each.adds} if constraints else set()
+    if paths:
+        paths -= {key.path for key in other.find_adds(paths)} - _restored(side)
+    return RowClaim(side, constraints, merged, protocol, changer, paths) if paths else None
+
+
+def _restored(side: LogSide) -> set[str]:
+    """Return the files with rows that a side's own commits took out of deletion vectors."""
+    return {
+        path
+        for commit in side.own
+        for path, added in commit.by_path("add").items()
+        if (removed := commit.by_path("remove").get(path)) is not None
+        and removed.get("deletionVector")
+        and len(np.setdiff1d(side.deleted_rows(removed), side.deleted_rows(added)))
+    }
 
 
 def _latest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -69,10 +69,12 @@ class MarkedFiles:
 
     def in_dest(self, commit: DeltaCommit) -> DeltaCommit:
         """Return a commit of source with its removals and vectors applied to dest's files."""
-        removed = {path: each for path, each in _by_path(commit, "remove") if path in self.live}
+        removed = {
+            path: each for path, each in commit.by_path("remove").items() if path in self.live
+        }
         if not removed:
             return commit
-        added = {path: each for path, each in _by_path(commit, "add") if path in removed}
+        added = {path: each for path, each in commit.by_path("add").items() if path in removed}
         changes = [
             VectorChange(removed[path], each, self.live[path], each.get("dataChange", True))
             for path, each in added.items()
@@ -148,7 +150,7 @@ class MarkedFiles:
             return
         before: Positions | None = None
         for commit in self.dest.commits:
-            removed, added = (dict(_by_path(commit, kind)).get(path) for kind in _OF_LIVE[::-1])
+            removed, added = (commit.by_path(kind).get(path) for kind in _OF_LIVE[::-1])
             if removed is not None:
                 before = self.dest.deleted_rows(removed)
             if added is None and removed is None:
@@ -169,10 +171,6 @@ _OF_LIVE = ("add", "remove")
 
 def _overlap(one: Positions, other: Positions) -> bool:
     return bool(len(np.intersect1d(one, other, assume_unique=True)))
-
-
-def _by_path(commit: DeltaCommit, kind: str) -> Iterator[tuple[str, Fields]]:
-    return ((FileKey.of(fields).path, fields) for fields in commit.fields(kind))
 
 
 def _loose_stats(descriptions: Sequence[tuple[Fields, Positions]], rows: Positions) -> str:

@@ -9,7 +9,7 @@ from sparklake.delta_log.actions import OF_FILES, Action, Fields, FileKey, field
 from sparklake.delta_log.delta_commits import MERGED, DeltaCommit
 from sparklake.delta_log.union import claims
 from sparklake.delta_log.union.continuation import continued
-from sparklake.delta_log.union.log_sides import LogSide, UnionSignature, commit_info
+from sparklake.delta_log.union.log_sides import LogSide, RowClaim, UnionSignature, commit_info
 from sparklake.delta_log.union.schemas import (
     IDENTITY,
     ROW_TRACKING,
@@ -66,11 +66,15 @@ def is_merged_by_files(base: Files, source: Files, dest: Files, union: Files) ->
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """The merged table's settings. `actions` are those that dest's log lacks."""
+    """The merged table's settings. `actions` are those that dest's log lacks.
+
+    They are valid if dest's rows satisfy the claims. Delta checks the rows that it writes.
+    """
 
     metadata: Fields
     protocol: Fields
     actions: tuple[Action, ...]
+    row_claims: tuple[RowClaim, ...]
     merged: tuple[str, ...]
     """The origins of source's commits, of which dest gets the effects."""
 
@@ -90,11 +94,6 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
         source, own=_without_files(theirs), commits=tuple(_without_files(source.commits))
     )
     steps, dropped, row_claims = settled(base, unread, replace(dest, own=apart.ours))
-    for each in row_claims:
-        raise UnmergeableTableError(
-            "source added a constraint, and dest added rows. Add it on dest, too, and merge again",
-            [f"{name} ({text})" for name, text in each.constraints.items()],
-        )
     before, protocol = dest.metadata or {}, dest.protocol or {}
     metadata = [before, *steps.values()][-1]
     for name, column in columns_of(metadata).items():
@@ -114,7 +113,7 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
     domains = _last_by_name(theirs, "domainMetadata", "domain")
     actions += [each for each in domains if each["domainMetadata"]["domain"] != ROW_TRACKING]
     merged = tuple(origin for each in theirs for origin in (each.origin, *each.merged))
-    return RowSettings(metadata, protocol, tuple(actions), merged)
+    return RowSettings(metadata, protocol, tuple(actions), row_claims, merged)
 
 
 def settings_over(sides: Sequence[LogSide]) -> RowSettings:
@@ -149,13 +148,12 @@ _OF_FILES = {*OF_FILES}
 
 
 def _check_columns(before: Metadata, after: Metadata, changer: str) -> None:
-    """Reject renamed and dropped columns: rows are compared by the names of columns."""
+    """Reject dropped columns: changes of their values would be lost."""
     columns = columns_of(after)
     for name, column in columns_of(before).items():
-        if name not in columns or columns[name]["name"] != column["name"]:
-            done = "renamed" if name in columns else "dropped"
+        if name not in columns:
             raise UnmergeableTableError(
-                f"{changer} {done} the column {column['name']!r}, and changes of the other side "
+                f"{changer} dropped the column {column['name']!r}, and changes of the other side "
                 "to its rows would be lost: revert that commit, merge, and repeat it on dest"
             )
 

@@ -70,7 +70,7 @@ def undoing(
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
         before, ours = source.metadata or {}, dest.metadata or {}
         check_fits(before, before, ours, "dest")
-        if net.removed and added_constraints(before, ours):
+        if added_constraints(before, ours):
             raise UnmergeableTableError(
                 "dest added a constraint that restored rows may violate. Drop it, revert, and add "
                 "it again",

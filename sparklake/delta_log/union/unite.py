@@ -47,12 +47,6 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
     if not source.own:
         return UnitedLog([])
     steps, dropped, row_claims = settled(base, source, dest)
-    for claim in row_claims:
-        raise UnmergeableTableError(
-            f"{claim.changer} added a constraint, and the other side wrote rows. Add it on both "
-            "sides, and merge again",
-            [f"{name} ({text})" for name, text in claim.constraints.items()],
-        )
     check_overwrites(source, dest)
     commits: list[tuple[Action, ...]] = []
     versions = {each.version for each in source.own}
@@ -71,7 +65,7 @@ def united(base: LogSide, source: LogSide, dest: LogSide, signature: UnionSignat
         files.pass_by(each)
     result, row_ids = continued(dest, commits, signature)
     row_ids.check(source)
-    return UnitedLog(result, marked.files)
+    return UnitedLog(result, marked.files, row_claims)
 
 
 def _find_restated(
@@ -145,7 +139,7 @@ def _check_settings(
         check_fits(before, files, merged, changer, appends=not any(map(removes_rows, side.own)))
         claims.check_domains(before, changed, changer, side.own)
         claims.check_replaced(before, changed, changer, other.own, side.own)
-        row_claims.append(claims.row_claim(side, merged, newer.protocol or {}, changer))
+        row_claims.append(claims.row_claim(side, other, merged, newer.protocol or {}, changer))
     return tuple(filter(None, row_claims))
 
 

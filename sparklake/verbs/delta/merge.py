@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from sparklake.delta_log.actions import encode_actions
@@ -22,10 +23,11 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log
 from sparklake.verbs.delta.changed_logs import gone_files
+from sparklake.verbs.delta.row_checks import find_violation
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
 from sparklake.verbs.tables.metadata_folders import disputed_bases
-from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
+from sparklake.verbs.tables.unions import RowCheck, TableUnion, changed_values, record_ids
 
 Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
@@ -69,38 +71,74 @@ def _united(
         return replace(union, refusal=str(error))
     *bases, source_log, dest_log = log_sides
     rule = resolution.rows(union.table)
-    apart = old, *_, theirs, ours = [each.commits for each in log_sides]
+    conflict = _LogConflict(
+        context, sides, union, trees, logs=logs, log_sides=log_sides, resolution=resolution
+    )
     try:
         merged = _over_all(bases, source_log, dest_log)
-        needed = needed_keys(logs, apart, -1, merged.commits)
+        needed = needed_keys(logs, conflict.apart, -1, merged.commits)
     except UnmergeableTableError as error:
-        drops = {
-            Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
-            Strategy.DEST_WINS: describe_dropped("source", theirs, ours, old),
-        }
-        refused = replace(union, refusal=str(error), drops=drops, overlaps=error.rows)
-        if source_log.metadata is None or dest_log.metadata is None:
-            # One side dropped the table. No log lists the files that the other side needs.
-            return refused
-        winner = resolution.side(folder)
-        if winner is not None:
-            return _taken(context, sides, refused, logs, apart, winner)
-        refused = replace(refused, may_be_taken=True)
-        if rule is None:
-            return replace(refused, may_merge_rows=can_merge_rows(log_sides))
-        pending = DeltaRows(context, trees, rule, folder, logs, log_sides)
-        return replace(refused, pending=pending)
+        return conflict.refused(error)
     files = {
         log_key(version): encode_actions(actions)
         for version, actions in enumerate(merged.commits, dest.latest + 1)
     }
     union = replace(union, files={**merged.files, **files})
     union = replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
+    if merged.row_claims:
+        identity = folder, "constraints", *(tuple(each.ids.items()) for each in logs)
+        table = union.table.decode()
+        find_problem = partial(find_violation, context, trees, table, merged.row_claims)
+        union = replace(union, check=RowCheck(identity, find_problem, conflict.violated))
     if rule is None or not merged.commits or dest.ids == base.ids:
         return union
     commits = merged.commits if len(bases) == 1 else None
     pending = DeltaRows(context, trees, rule, folder, logs=logs, log_sides=log_sides, union=commits)
     return replace(union, pending=pending)
+
+
+@dataclass(frozen=True, slots=True)
+class _LogConflict:
+    """The logs of a table, and the resolution of a conflict between them.
+
+    `trees`, `logs` and `log_sides` are those of base, source and dest.
+    """
+
+    context: Context
+    sides: ThreeWayTrees
+    union: TableUnion
+    trees: Sequence[MetaRangeId]
+    logs: Sequence[tree_log.TreeLog]
+    log_sides: Sequence[LogSide]
+    resolution: Resolution
+
+    @property
+    def apart(self) -> list[tree_log.Commits]:
+        return [each.commits for each in self.log_sides]
+
+    def refused(self, error: UnmergeableTableError) -> TableUnion:
+        old, *_, theirs, ours = self.apart
+        drops = {
+            Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
+            Strategy.DEST_WINS: describe_dropped("source", theirs, ours, old),
+        }
+        refused = replace(self.union, refusal=str(error), drops=drops, overlaps=error.rows)
+        if any(each.metadata is None for each in self.log_sides[-2:]):
+            # One side dropped the table. No log lists the files that the other side needs.
+            return refused
+        folder = self.union.folder
+        winner, rule = self.resolution.side(folder), self.resolution.rows(self.union.table)
+        if winner is not None:
+            return _taken(self.context, self.sides, refused, self.logs, self.apart, winner)
+        refused = replace(refused, may_be_taken=True)
+        if rule is None:
+            return replace(refused, may_merge_rows=can_merge_rows(self.log_sides))
+        pending = DeltaRows(self.context, self.trees, rule, folder, self.logs, self.log_sides)
+        return replace(refused, pending=pending)
+
+    def violated(self, error: UnmergeableTableError) -> TableUnion:
+        # The same rows would violate the constraint in a merge of rows.
+        return replace(self.refused(error), pending=None, may_merge_rows=False)
 
 
 def _trees(context: Context, sides: ThreeWayTrees, base: tree_log.TreeLog) -> list[MetaRangeId]:
@@ -115,7 +153,9 @@ def _over_all(bases: Sequence[LogSide], source: LogSide, dest: LogSide) -> Unite
     merged, *others = (united(each, source, dest, signature) for each in bases)
     if any(each.commits != merged.commits for each in others):
         raise UnmergeableTableError("the merge bases disagree on the table, and so do its merges")
-    return merged
+    # What is new on a side depends on the base.
+    claims = [claim for each in (merged, *others) for claim in each.row_claims]
+    return replace(merged, row_claims=tuple(claims))
 
 
 def find_delta_rows(

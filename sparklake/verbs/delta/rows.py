@@ -13,7 +13,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.actions import Action, FileKey, decode_actions, encode_actions, fields_of
+from sparklake.delta_log.actions import (
+    Action,
+    Fields,
+    FileKey,
+    decode_actions,
+    encode_actions,
+    fields_of,
+)
 from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
@@ -28,6 +35,7 @@ from sparklake.delta_log.union.rows import (
     settings_over,
     touched_paths,
 )
+from sparklake.delta_log.union.schemas import named_like, schema_fields
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import check_delta, load_delta
 from sparklake.graveler.entries import Entry
@@ -42,6 +50,7 @@ from sparklake.unions.file_sets import SIDES, Holders, file_sets, side_names
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.read import find_delta_view
+from sparklake.verbs.delta.row_checks import find_violation
 from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
 from sparklake.verbs.delta.tree_log import Commits, TreeLog
 from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts, merge_into
@@ -115,15 +124,17 @@ class DeltaRows:
     def _settings(self) -> RowSettings:
         return settings_over(self.log_sides)
 
+    @cached_property
+    def _metadata(self) -> Fields:
+        if not self.has_union:
+            return self._settings.metadata
+        # Its settings fit also where rows cannot be written, as with identity columns.
+        changes = fields_of(chain.from_iterable(self.union or ()), "metaData")
+        return [self.log_sides[-1].metadata or {}, *changes][-1]
+
     @property
     def key(self) -> Sequence[str]:
-        if self.has_union:
-            # Its settings fit also where rows cannot be written, as with identity columns.
-            changes = fields_of(chain.from_iterable(self.union or ()), "metaData")
-            metadata = [self.log_sides[-1].metadata or {}, *changes][-1]
-        else:
-            metadata = self._settings.metadata
-        return key_in(metadata.get("configuration"))
+        return key_in(self._metadata.get("configuration"))
 
     def sides(self) -> tuple[RowSides, StructType]:
         return self._frames
@@ -135,8 +146,10 @@ class DeltaRows:
         from sparklake.frames.tables.row_merge import merged_schema
 
         check_delta(self.context.runners.session())
-        if not self.has_union:
-            _ = self._settings
+        claims = () if self.has_union else self._settings.row_claims
+        problem = find_violation(self.context, self.trees, self.folder, claims) if claims else None
+        if problem is not None:
+            raise problem
         frames = {
             holders: self._frame(self._names.index(holders[0]), files)
             for holders, files in self._sets.items()
@@ -146,13 +159,18 @@ class DeltaRows:
 
     def dest_rows(self) -> DataFrame:
         view = find_delta_view(self.context, self._dest, {})
-        return load_delta(self.context.runners.session(), view.uri, {})
+        rows = load_delta(self.context.runners.session(), view.uri, {})
+        named = named_like(self.log_sides[-1].metadata or {}, self._metadata)
+        return rows.toDF(*(each["name"] for each in schema_fields(named)))
 
     def _frame(self, at: int, files: Files) -> DataFrame:
         side = self.log_sides[at]
         if side.metadata is None or side.protocol is None:
             # A table that both sides created has no rows in base.
             side, files = self.log_sides[-1], {}
+        assert side.metadata is not None
+        # Rows of all sides are matched by name: that of the merged table.
+        side = replace(side, metadata=named_like(side.metadata, self._metadata))
         tree = TableTree(self.context, self._names[at], self._tree(at), self.folder)
         view = tree.view(side, [files[each] for each in sorted(files)])
         assert view is not None

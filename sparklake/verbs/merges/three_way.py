@@ -52,6 +52,7 @@ from sparklake.verbs.tables.unions import (
     refused_conflicts,
     union_labels,
     union_records,
+    with_check,
     with_rows,
 )
 
@@ -159,13 +160,19 @@ def _with_rows(
     unions: Sequence[TableUnion],
     schemas: Sequence[tuple[Conflict, str]] = (),
 ) -> list[TableUnion]:
-    """Run the pending merges of rows, unless something else is in conflict."""
-    settled = [each for each in unions if each.pending is None]
+    """Run the pending checks and merges of rows, unless something else is in conflict."""
+    settled = [each for each in unions if each.pending is None and each.check is None]
     if len(settled) < len(unions):
         _check_settled(attempts.context, sides, outcome, settled, schemas)
+    checked = [
+        with_check(each, attempts.once(each.check.identity, each.check.find_problem))
+        if each.check
+        else each
+        for each in unions
+    ]
     return [
         with_rows(each, _rows_once(attempts, each.pending)) if each.pending else each
-        for each in unions
+        for each in checked
     ]
 
 

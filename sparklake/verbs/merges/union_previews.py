@@ -13,7 +13,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.merges.table_unions import table_unions
 from sparklake.verbs.tables.row_merges import merge_rows
-from sparklake.verbs.tables.unions import FindMany, TableUnion, with_rows
+from sparklake.verbs.tables.unions import FindMany, TableUnion, with_check, with_rows
 
 
 def preview_unions(
@@ -24,7 +24,10 @@ def preview_unions(
     find_many: FindMany,
 ) -> tuple[list[TableUnion], Counter[str]]:
     """Return the unions, and corrections of the merge's counts, possibly negative."""
-    pending = table_unions(context, sides, resolution, folders)
+    unchecked = table_unions(context, sides, resolution, folders)
+    pending = [
+        with_check(each, each.check.find_problem()) if each.check else each for each in unchecked
+    ]
     unions = [
         with_rows(each, merge_rows(each.pending, write=False)) if each.pending else each
         for each in pending

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -66,6 +66,18 @@ class UnitedRows(ChangedRows[Written], Protocol[Written]):
 
 
 @dataclass(frozen=True, slots=True)
+class RowCheck:
+    """A check of new rows on which a union depends.
+
+    `identity` determines the problem, and `refused` returns the union with it.
+    """
+
+    identity: Hashable
+    find_problem: Callable[[], UnmergeableTableError | None]
+    refused: Callable[[UnmergeableTableError], TableUnion]
+
+
+@dataclass(frozen=True, slots=True)
 class TableUnion:
     """The merged history of one table, or the reason for its `refusal`.
 
@@ -79,7 +91,8 @@ class TableUnion:
     `may_be_taken` if a strategy can resolve it, and `may_merge_rows` if a rule `rows(KEY)` can.
     `drops` are the commits dropped by each strategy. `pending` are the rows to merge instead, or
     to verify that the union has each key once, `objects` the written files with merged rows by
-    name, and `conflicting_rows` the rows that refuse the union.
+    name, and `conflicting_rows` the rows that refuse the union. The union depends on a `check` of
+    rows, if any.
     """
 
     folder: bytes
@@ -100,6 +113,7 @@ class TableUnion:
     objects: Mapping[str, Entry] = field(default_factory=dict)
     row_counts: RowMergeCounts | None = None
     conflicting_rows: DataFrame | None = None
+    check: RowCheck | None = None
 
     @property
     def table(self) -> bytes:
@@ -196,6 +210,13 @@ def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
         return table.joined(union, result.written)
     except UnmergeableTableError as error:
         return replace(union, refusal=str(error))
+
+
+def with_check(union: TableUnion, problem: UnmergeableTableError | None) -> TableUnion:
+    """Return a union with the result of its check of rows."""
+    if union.check is None or problem is None:
+        return replace(union, check=None)
+    return union.check.refused(problem)
 
 
 def table_of(folder: bytes) -> bytes:
