@@ -31,7 +31,7 @@
 #   make setup                     set up only; PYTHON=python3.12 chooses an interpreter
 #   make setup-tests               set up what the tests need, too
 #   make setup-others              set up the environments of test-iceberg, test-airflow and test-dbt
-#   make constraints               update the versions in constraints.txt
+#   make constraints               update the versions in constraints/all.txt
 #   make clean                     remove caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
@@ -51,7 +51,7 @@ EXTRAS := all,connect
 SPARK := 4
 NEWEST_PYTHON := $(if $(filter 3,$(SPARK)),11,13)
 NEWEST_JAVA := $(if $(filter 3,$(SPARK)),20,99)
-CONSTRAINTS := $(if $(filter 4,$(SPARK)),constraints.txt,$(VENV)/constraints.txt)
+CONSTRAINTS := $(if $(filter 4,$(SPARK)),constraints/all.txt,$(VENV)/constraints.txt)
 
 # Iceberg has no jar for the newest Spark.
 pins_of_3 := s/^pyspark==.*/pyspark==3.5.9/; s/^delta-spark==.*/delta-spark==3.3.3/; \
@@ -159,10 +159,10 @@ old_airflow = $(filter 2,$(AIRFLOW))
 
 # The environments of their own that tests have, besides those of runtimes.
 iceberg := VENV=.venv-iceberg SPARK=4.1 .venv-iceberg/.installed-jars
-airflow := VENV=.venv-airflow CONSTRAINTS=constraints-airflow.txt .venv-airflow/.installed-airflow
-airflow2 := VENV=.venv-airflow2 CONSTRAINTS=constraints-airflow2.txt NEWEST_PYTHON=12 \
+airflow := VENV=.venv-airflow CONSTRAINTS=constraints/airflow.txt .venv-airflow/.installed-airflow
+airflow2 := VENV=.venv-airflow2 CONSTRAINTS=constraints/airflow2.txt NEWEST_PYTHON=12 \
 	.venv-airflow2/.installed-airflow
-dbt := VENV=.venv-dbt CONSTRAINTS=constraints-dbt.txt .venv-dbt/.installed-dbt
+dbt := VENV=.venv-dbt CONSTRAINTS=constraints/dbt.txt .venv-dbt/.installed-dbt
 
 setup-others:
 	@$(MAKE) --no-print-directory $(iceberg)
@@ -191,17 +191,17 @@ other_extras := $(patsubst %,--extra %,spark embedded sql java)
 constraints: setup
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
 		$(locked_extras) --group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
-		--output-file constraints.txt
+		--output-file constraints/all.txt
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
 		--extra airflow $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
-		-c constraints.txt pyproject.toml --output-file constraints-airflow.txt
+		-c constraints/all.txt pyproject.toml --output-file constraints/airflow.txt
 	@echo 'apache-airflow==2.10.5' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
 		--extra airflow $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
-		-c - pyproject.toml --output-file constraints-airflow2.txt
-	@sed -n '/^pyspark==/p;/^sqlglot==/p' constraints.txt | $(BIN)/uv pip compile --quiet --upgrade --universal \
+		-c - pyproject.toml --output-file constraints/airflow2.txt
+	@sed -n '/^pyspark==/p;/^sqlglot==/p' constraints/all.txt | $(BIN)/uv pip compile --quiet --upgrade --universal \
 		--python-version 3.10 \
 		--extra dbt $(other_extras) --group other-test --no-header --no-annotate --no-emit-package sparklake \
-		-c - pyproject.toml --output-file constraints-dbt.txt
+		-c - pyproject.toml --output-file constraints/dbt.txt
 
 clean:
 	rm -rf build dist kernels/target $(kernels) *.egg-info spark-warehouse metastore_db derby.log
@@ -211,7 +211,7 @@ clean:
 distclean: clean
 	rm -rf $(VENV) .venv-spark3 .venv-iceberg .venv-runtimes .venv-airflow .venv-airflow2 .venv-dbt
 
-# --- set-up: runs again only after a change of pyproject.toml or constraints.txt ----------------
+# --- set-up: runs again only after a change of pyproject.toml or constraints/all.txt ------------
 
 # Builds the compiled kernels beside the downloads, where cargo exists.
 $(VENV)/.installed: pyproject.toml setup.py $(CONSTRAINTS) | $(BIN)/python
@@ -226,8 +226,8 @@ $(VENV)/.installed-airflow $(VENV)/.installed-dbt: pyproject.toml $(CONSTRAINTS)
 		$(install) -e '.[$(subst .installed-,,$(@F)),spark,embedded,sql,java]' --group other-test
 	@touch $@
 
-$(VENV)/constraints.txt: constraints.txt | $(BIN)/python
-	@sed -e '$(pins_of_$(SPARK))' constraints.txt >$@
+$(VENV)/constraints.txt: constraints/all.txt | $(BIN)/python
+	@sed -e '$(pins_of_$(SPARK))' constraints/all.txt >$@
 
 # Jars for the formats that Spark does not include and the tests use, and an archive of Spark's classes.
 $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.installed

@@ -80,9 +80,16 @@ def bill_of_materials(version: str, pins: str, crates: str) -> dict[str, object]
 
 
 def locked_dependencies(root: Path = ROOT) -> str:
-    """Return the versions in constraints.txt of all that the extras `all` and `connect` need."""
+    """Return the locked versions of all that the extras `all` and `connect` need."""
     compiled = ["uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.10"]
-    options = ["--no-header", "--no-annotate", "--no-emit-package", NAME, "-c", "constraints.txt"]
+    options = [
+        "--no-header",
+        "--no-annotate",
+        "--no-emit-package",
+        NAME,
+        "-c",
+        "constraints/all.txt",
+    ]
     extras = ["--extra", "all", "--extra", "connect", "pyproject.toml"]
     command = [_uv(), *compiled[1:], *options, *extras]
     return subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,6 +1,6 @@
 """A check of installations over the packages of Databricks, EMR and Glue.
 
-`python -m tools.runtimes` makes an environment for each list in constraints/, with the
+`python -m tools.runtimes` makes an environment for each list in constraints/runtimes/, with the
 runtime's Python and its packages, and installs the wheel over them with pip. No package of the
 runtime may change. On the oldest and the newest of the runtimes it also runs a first merge on the
 runtime's Spark. On the oldest one, and with --full on all, it also runs tests: the versions of the
@@ -27,7 +27,7 @@ from sparklake.graveler.kernel_choice import is_compiled
 from tools.release import build_archive, build_compiled_wheel, build_pure_wheel, check_wheel
 
 ROOT = Path(__file__).parents[1]
-LISTS = ROOT / "constraints"
+LISTS = ROOT / "constraints" / "runtimes"
 ENVIRONMENTS = ROOT / ".venv-runtimes"
 FIRST_MERGE = ROOT / "examples" / "first_merge.py"
 
@@ -109,7 +109,7 @@ class RuntimeCheckError(Exception):
 
 
 def read_runtime(path: Path) -> Runtime:
-    """Return the runtime of a list in constraints/."""
+    """Return the runtime of a list in constraints/runtimes/."""
     text = path.read_text(encoding="utf-8")
     python, spark = (re.search(rf"^# {each}: (\S+)$", text, re.M) for each in ("python", "spark"))
     if python is None or spark is None:
@@ -125,7 +125,7 @@ def runtimes() -> list[Runtime]:
 
 def locked_names() -> set[str]:
     """Return the names of the packages that sparklake, its extras and its tests use."""
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    text = (ROOT / "constraints" / "all.txt").read_text(encoding="utf-8")
     return {_plain(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.M)}
 
 
@@ -351,7 +351,7 @@ def _chosen(names: Iterable[str]) -> list[Runtime]:
     wanted, known = set(names), runtimes()
     unknown = wanted - {each.name for each in known}
     if unknown:
-        raise RuntimeCheckError(f"constraints/ has no {', '.join(sorted(unknown))}")
+        raise RuntimeCheckError(f"constraints/runtimes/ has no {', '.join(sorted(unknown))}")
     return [each for each in known if not wanted or each.name in wanted]
 
 
