@@ -239,7 +239,7 @@ $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) $(CONSTRAINTS) | $(VENV)/.
 $(VENV)/.installed-azurite: tests/azurite/package-lock.json | $(VENV)/.installed
 	@mkdir -p $(VENV)/azurite && cp tests/azurite/*.json $(VENV)/azurite/
 	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(VENV)/azurite --ignore-scripts --no-audit --no-fund \
-		--loglevel=error >/dev/null || { echo "npm cannot install Azurite, which the tests of Azure need:" \
+		--no-update-notifier --loglevel=error >/dev/null || { echo "npm cannot install Azurite, which the tests of Azure need:" \
 		"check the network, and npm's setting registry" >&2; exit 1; }
 	@touch $@
 

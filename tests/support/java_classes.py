@@ -28,8 +28,9 @@ def main() -> None:
     import pyspark
 
     from benchmarks.spark import spark_environment
+    from sparklake.session import LOGGING_OPTION
 
-    options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} -XX:+UseSerialGC"
+    options = f"-Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE} -XX:+UseSerialGC {LOGGING_OPTION}"
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     with TemporaryDirectory() as folder:
         command = ["bash", submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
