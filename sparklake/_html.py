@@ -36,6 +36,25 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str,
     )
 
 
+def fields_html(caption: str, fields: Mapping[str, object]) -> str:
+    """Return names and values as a table of two columns."""
+    rows = ({"name": name, "value": value} for name, value in fields.items())
+    return html_table(caption, ["name", "value"], rows)
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the lines of the first rows as plain text, without empty columns."""
+    first = list(islice(rows, SHOWN + 1))
+    used = [each for each in columns if any(_text(row.get(each)) for row in first)]
+    cells = [used, *([_short_text(row.get(each)) for each in used] for row in first[:SHOWN])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+    return [*lines, *(["..."] if len(first) > SHOWN else [])]
+
+
 def _cell(column: str, value: object) -> str:
     text = _text(value)
     if _DIGEST.fullmatch(text):

@@ -6,10 +6,10 @@ failed, on what, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sparklake._html import html_table
+from sparklake._html import html_table, text_table
 from sparklake.visible import visible_line, visible_text
 
 
@@ -35,6 +35,16 @@ class SparklakeError(Exception):
     def __str__(self) -> str:
         text = super().__str__()
         return visible_text(text) if self.has_lines else visible_line(text)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what notebooks show: the user's own lines, and the error."""
+        # Lazy import: only notebooks and IPython need it.
+        from sparklake._traces import own_frames
+
+        return [*own_frames(self), f"{type(self).__name__}: {self}", *self._detail_lines()]
+
+    def _detail_lines(self) -> list[str]:
+        return []
 
 
 class MissingDependencyError(SparklakeError, ImportError, kind="missing_dependency", exit_code=15):
@@ -335,11 +345,14 @@ class MergeConflictError(SparklakeError, kind="merge_conflict", exit_code=3):
         self.first_conflict_rows: list[Mapping[str, Any]] = []
 
     def _repr_html_(self) -> str:
-        rows = (
-            {name: getattr(each, field, None) for name, field in _SHOWN_FIELDS.items()}
-            for each in self.conflicts
-        )
-        return html_table(str(self), list(_SHOWN_FIELDS), rows)
+        return html_table(str(self), list(_SHOWN_FIELDS), self._rows())
+
+    def _detail_lines(self) -> list[str]:
+        return text_table(list(_SHOWN_FIELDS), self._rows()) if self.conflicts else []
+
+    def _rows(self) -> Iterator[Mapping[str, object]]:
+        for each in self.conflicts:
+            yield {name: getattr(each, field, None) for name, field in _SHOWN_FIELDS.items()}
 
 
 class StrategyError(SparklakeError, kind="strategy", exit_code=7, has_lines=True):
@@ -411,6 +424,10 @@ class CorruptFileError(StoreError, kind="corrupt_file", exit_code=10):
 
 class LostResultError(SparklakeError, RuntimeError, kind="lost_result", exit_code=12):
     """A task result lost by the engine."""
+
+
+class LakeClosedError(SparklakeError, ValueError, kind="lake_closed", exit_code=2):
+    """A use of a closed lake."""
 
 
 class RefStoreUnavailableError(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
+from sparklake._html import html_table
 from sparklake.choices import parse_choice
 from sparklake.config import (
     DEFAULT_ONCE,
@@ -30,6 +33,7 @@ from sparklake.errors import (
     InvalidInputError,
     MissingDependencyError,
     RepositoryNotFoundError,
+    SparklakeError,
 )
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
@@ -143,6 +147,25 @@ class Lake:
         self._release = release
         self._cache = cache
         self._hooks = hooks
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        place = "" if settings is None else "Postgres" if settings.dsn else str(settings.home)
+        return f"Lake({place})"
+
+    def _repr_html_(self) -> str:
+        # The lake may be closed.
+        with suppress(SparklakeError):
+            rows = (
+                {
+                    "repository": each.name,
+                    "storage": each.storage_namespace,
+                    "default branch": each.default_branch,
+                }
+                for each in self._ref_store.list_repositories()
+            )
+            return html_table(repr(self), ("repository", "storage", "default branch"), rows)
+        return f"<code>{escape(repr(self))}</code>"
 
     def __enter__(self) -> Self:
         return self

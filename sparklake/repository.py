@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from html import escape
 from typing import IO, TYPE_CHECKING, Any, Literal, cast, overload
 
+from sparklake._html import html_table
 from sparklake.branch import Branch
-from sparklake.errors import InvalidInputError, MergeConflictError, RefNotFoundError
+from sparklake.errors import InvalidInputError, MergeConflictError, RefNotFoundError, SparklakeError
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, TagInfo
 from sparklake.verbs.base.arguments import GRACE
@@ -73,6 +75,21 @@ class Repository:
 
     def __repr__(self) -> str:
         return f"Repository(lakefs://{self.name}, {self.info.storage_namespace})"
+
+    def _repr_html_(self) -> str:
+        # The lake may be closed.
+        with suppress(SparklakeError):
+            rows = (
+                {
+                    "branch": each.name,
+                    "commit": each.commit_id[:12],
+                    "message": each.head.message if each.head else "",
+                    "staged": "yes" if each.layers else "",
+                }
+                for each in self.branch_states()
+            )
+            return html_table(repr(self), ("branch", "commit", "message", "staged"), rows)
+        return f"<code>{escape(repr(self))}</code>"
 
     @property
     def name(self) -> str:

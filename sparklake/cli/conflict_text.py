@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -23,13 +24,24 @@ _ROW_COLUMNS = ("table", "key", "column", *SIDES)
 _COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
 
 
-def print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
-    """Print the first conflicts as a table. `rest` describes how to list the others."""
+_IN_METADATA = re.compile(r"/(_delta_log|metadata)/[^/]*$")
+"""The end of a path that the reason of a conflict names by its table."""
+
+
+def print_conflicts(
+    out: Output, conflicts: Sequence[Any], count: int, rest: str, message: str = ""
+) -> None:
+    """Print the first conflicts, each table once. `rest` describes how to list the others.
+
+    Reasons that the error's message contains are omitted.
+    """
     rows = conflicts[:_SHOWN_CONFLICTS]
-    lines = (line for row in rows for line in _lines(conflict_document(row)))
+    by_subject = {_subject(row): conflict_document(row) for row in reversed(rows)}
+    lines = (line for name in reversed(by_subject) for line in _lines(name, by_subject[name]))
     _print_table(out, _COLUMNS, lines)
     for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
-        out.note(one_line(reason))
+        if reason not in message:
+            out.note(one_line(reason))
     if count > len(rows):
         out.note(f"... and {count - len(rows):,} more; {rest}")
 
@@ -74,8 +86,13 @@ def side_lines(document: Document) -> Iterator[str]:
         yield f"    {side:<6}  {count:>9}  {time:<20}  {checksum}".rstrip()
 
 
-def _lines(document: Document) -> Iterable[Sequence[str]]:
-    path = one_line(document["path"])
+def _subject(row: Any) -> str:
+    path: str = row.path
+    return path if row.reason is None else _IN_METADATA.sub("/", path)
+
+
+def _lines(subject: str, document: Document) -> Iterable[Sequence[str]]:
+    path = one_line(subject)
     for side in SIDES:
         yield [path, side, *_object_cells(side, document[side]), *_commit_cells(document, side)]
         path = ""

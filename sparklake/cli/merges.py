@@ -134,7 +134,7 @@ class DecisionArguments:
                     out, error.conflict_rows, self.conflict_rows
                 )
             if not out.is_json:
-                print_conflicts(out, error.conflicts, error.count, rest)
+                print_conflicts(out, error.conflicts, error.count, rest, str(error))
                 print_rows(out, error.rows)
             raise
 

@@ -18,6 +18,7 @@ from psycopg.pq import PGconn, Ping, TransactionStatus
 
 from sparklake.errors import (
     InvalidInputError,
+    LakeClosedError,
     LockHeldError,
     RaceLostError,
     RefStoreUnavailableError,
@@ -227,7 +228,10 @@ class Connections:
     def _take_idle(self) -> Session | None:
         with self._lock:
             if self._closed:
-                raise RefStoreUnavailableError(f"the ref store at {self.target} has been closed")
+                raise LakeClosedError(
+                    "the lake is closed: open it again with sparklake.connect(), and use it inside "
+                    "its `with` block"
+                )
             self._leave_to_parent()
             return self._idle.pop() if self._idle else None
 

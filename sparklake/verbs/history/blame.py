@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparklake._html import html_table
 from sparklake.engine.spark import shipped
 from sparklake.graveler.arrow_batches import required_schema
 from sparklake.graveler.blocks.block import Block, concatenated
@@ -15,6 +16,7 @@ from sparklake.graveler.chunks import sliced
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
 from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.graveler.times import datetime_of
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.history.log_rows import spark_timestamps
@@ -55,6 +57,23 @@ class Blame:
         for keys, commits in self._found():
             for key, commit in zip(keys, commits, strict=True):
                 yield BlameRow(key_path(key), commit)
+
+    def __repr__(self) -> str:
+        return f"Blame(at {self._commit.id[:12]})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            {
+                "path": each.path,
+                "commit": each.commit.id[:12],
+                "date": datetime_of(each.commit.creation_date),
+                "committer": each.commit.committer,
+                "message": each.commit.message,
+            }
+            for each in self
+        )
+        columns = ("path", "commit", "date", "committer", "message")
+        return html_table(f"blame at {self._commit.id[:12]}", columns, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for keys, commits in self._found():

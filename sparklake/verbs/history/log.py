@@ -107,6 +107,9 @@ class Log:
             commits = (each for each in commits if len(each.parents) < 2)
         return islice(_matching(commits, options), options.limit)
 
+    def __repr__(self) -> str:
+        return f"Log({self._ref}, at {self._bounds.start.id[:12]})"
+
     def _repr_html_(self) -> str:
         return commits_html(f"log of {self._ref}", self)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 
+from sparklake._html import fields_html
 from sparklake.errors import ExpiredError
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.commits import Commit
@@ -76,6 +77,22 @@ class BranchStatus:
     against: str
     ahead: int
     behind: int
+
+    def __repr__(self) -> str:
+        counts = (f"{name}={value}" for name, value in self._fields().items())
+        return f"BranchStatus({', '.join(counts)})"
+
+    def _repr_html_(self) -> str:
+        return fields_html(f"status at {self.head.id[:12]}", self._fields())
+
+    def _fields(self) -> dict[str, object]:
+        return {
+            "head": self.head.id[:12],
+            "message": self.head.message,
+            "staged": f"{self.added:,} added, {self.removed:,} removed, {self.changed:,} changed",
+            "ahead": f"{self.ahead:,} of {self.against}",
+            "behind": f"{self.behind:,}",
+        }
 
 
 def status(context: Context, branch: str, against: str | None = None) -> BranchStatus:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sparklake._html import html_table
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.engine.lazy_rows import RowShape
@@ -118,6 +119,24 @@ class MergePreview:
     dropped_commits: Mapping[str, DroppedCommits] = field(default_factory=dict)
     row_merges: Mapping[str, RowMergeCounts] = field(default_factory=dict)
     dirty: bool = False
+
+    def __repr__(self) -> str:
+        names = ("added", "changed", "removed", "conflict_count", "unresolved")
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"MergePreview({self.source.id[:12]} into {self.dest.id[:12]}, {counts})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            {
+                "path": each.path,
+                "base": each.base,
+                "source": each.source,
+                "dest": each.dest,
+                "reason": each.reason,
+            }
+            for each in self.conflicts
+        )
+        return html_table(repr(self), ("path", "base", "source", "dest", "reason"), rows)
 
     @property
     def changes_nothing(self) -> bool:

@@ -262,7 +262,19 @@ def _with_unions(
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
-_ROWS_HINT = ", or merge the rows by key with a rule PATH/=rows(KEY)"
+def _subjects(
+    sides: Sequence[ThreeWayRow], count: int, refused: Sequence[TableUnion]
+) -> Iterator[str]:
+    """Yield the number and first names of conflicting tables, and of other objects."""
+    if refused:
+        yield _named("conflicting table", len(refused), [each.name for each in refused[:3]])
+    if count:
+        yield _named("conflicting object", count, [each.path for each in sides[:3]])
+
+
+def _named(noun: str, count: int, names: Sequence[str]) -> str:
+    listed = ", ".join(map(repr, names))
+    return f"{counted(count, noun)} ({listed}{', ...' if count > len(names) else ''})"
 
 
 def _conflict_error(
@@ -276,13 +288,16 @@ def _conflict_error(
     tables = [*refused_conflicts(refused), *schemas]
     rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
     total = outcome.left_count + len(tables)
-    some = ", ".join(repr(row.path) for row in rows[:3])
-    count = counted(total, "conflicting object")
+    logs = {each.key for each, _ in refused_conflicts(refused)}
+    others = [each for each in rows if each.path.encode() not in logs]
+    subjects = " and ".join(_subjects(others, total - len(logs), refused))
+    by_rows = next((each.name for each in refused if each.may_merge_rows), None)
+    rule = "" if by_rows is None else f", or merge its rows by key: --rule '{by_rows}/=rows(KEY)'"
     reasons = [*(each.message for each in refused[:3]), *(reason for _, reason in schemas[:3])]
     why = "".join(f". {each}" for each in reasons)
     hint = (
         "Change one side, or choose a strategy, such as source-wins or dest-wins, for "
-        f"all paths or by rules{_ROWS_HINT if any(each.may_merge_rows for each in refused) else ''}"
+        f"all paths or by rules{rule}"
         if outcome.left_count or any(each.may_be_taken for each in refused)
         else "Change one side, for example with `restore` of the table from the other branch"
     )
@@ -290,7 +305,7 @@ def _conflict_error(
     is_open = outcome.left_count or any(each.row_counts is None for each in refused)
     hints = f". {hint}" if is_open else ""
     return errors.MergeConflictError(
-        f"{count} ({some}{', ...' if total > 3 else ''}){why}{hints}",
+        f"{subjects}{why}{hints}",
         rows,
         total,
         row_overlaps(context, sides.dest, refused),

@@ -1,0 +1,23 @@
+"""The frames of an error that are the user's own, for notebooks."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+_HIDDEN = (
+    str(Path(__file__).parent),
+    *(sysconfig.get_path(each) for each in ("purelib", "stdlib")),
+)
+"""Folders of frames that are not shown: this package, others (such as tenacity), and Python's."""
+
+
+def own_frames(error: BaseException) -> Iterator[str]:
+    """Yield the lines of the user's own code that led to an error."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith(_HIDDEN) and frame.line:
+            place = "cell" if "ipykernel_" in frame.filename else Path(frame.filename).name
+            place = "cell" if frame.filename.startswith("<ipython-input") else place
+            yield f"{place}, line {frame.lineno}: {frame.line}"
