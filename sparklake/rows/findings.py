@@ -56,6 +56,7 @@ class FindingKind(str, Enum):
     RECORD_DAMAGED = "record_damaged"
     TOMBSTONE_COMMITTED = "tombstone_committed"
     TABLE_LACKS_FILES = "table_lacks_files"
+    CHECKPOINT_UNREADABLE = "checkpoint_unreadable"
     # objects
     OBJECT_MISSING = "object_missing"
     OBJECT_SIZE_DIFFERS = "object_size_differs"
@@ -151,6 +152,10 @@ KIND_FACTS: Mapping[FindingKind, KindFacts] = {
         "a merge left plain files in a table whose metadata never had them",
         "read them at the commit that `sparklake blame` shows, append the rows to the table, and "
         "delete the files",
+    ),
+    _K.CHECKPOINT_UNREADABLE: _W(
+        "a checkpoint of a Delta log is empty, truncated or damaged, and reads skip it",
+        "delete it if the log has all commits; Delta writes another one later",
     ),
     _K.OBJECT_MISSING: _E("an object is missing at its address", _REPAIR),
     _K.OBJECT_SIZE_DIFFERS: _E("an object has a different size", _REPAIR),

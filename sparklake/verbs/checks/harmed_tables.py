@@ -1,4 +1,4 @@
-"""Tables whose metadata never had files that an earlier commit had as plain files."""
+"""Tables with faults: files that their metadata never had, and unreadable checkpoints."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sparklake.udfs.observed_changes import metadata_batch
 from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.delta.checkpoint_files import is_whole
 from sparklake.verbs.delta.tree_log import read_log
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.history.origins import WalkLimits, last_changes
@@ -38,9 +39,10 @@ _ORIGINS = ("cherry-pick-origin", "merge-origin")
 
 
 def table_findings(context: Context, moment: Moment) -> Iterator[Finding]:
-    """Yield the tables at heads of branches that lost plain files of one side of a merge.
+    """Yield the tables at heads of branches with faults.
 
-    The commit that added such a file had no table metadata above it, and the commit that created
+    Unreadable checkpoints of Delta logs are faults, and plain files that one side of a merge lost:
+    the commit that added such a file had no table metadata above it, and the commit that created
     the metadata did not have the file. So leftovers of failed writes, removed files and files that
     a migration did not take over are none. Metadata is read on the driver, table by table.
     """
@@ -64,15 +66,25 @@ class _HeadTables:
             with suppress(UnmergeableTableError, InvalidInputError):
                 lost = self._lost_files(folder)
                 if lost:
-                    yield self._finding(table_of(folder).decode(errors="replace"), lost)
+                    yield self._finding(FindingKind.TABLE_LACKS_FILES, folder, lost)
+            with suppress(UnmergeableTableError, InvalidInputError):
+                broken = [] if is_iceberg(folder) else self._unreadable_checkpoints(folder)
+                if broken:
+                    yield self._finding(FindingKind.CHECKPOINT_UNREADABLE, folder, broken)
 
-    def _finding(self, table: str, lost: list[bytes]) -> Finding:
-        paths = [each.decode(errors="replace") for each in lost]
+    def _unreadable_checkpoints(self, folder: bytes) -> list[bytes]:
+        log = read_log(self.context, self.head.meta_range_id, folder)
+        keys = sorted(key for keys in log.checkpoints.values() for key in keys)
+        return [key for key in keys if not is_whole(log.file(key), self.branches[0])]
+
+    def _finding(self, kind: FindingKind, folder: bytes, keys: list[bytes]) -> Finding:
+        table = table_of(folder).decode(errors="replace")
+        paths = [each.decode(errors="replace") for each in keys]
         shown = ", ".join(repr(each.removeprefix(table)) for each in paths[:3])
         return Finding(
-            FindingKind.TABLE_LACKS_FILES,
+            kind,
             table.rstrip("/") or "/",
-            f"{shown}{', ...' if len(lost) > 3 else ''}",
+            f"{shown}{', ...' if len(keys) > 3 else ''}",
             first_path=paths[0],
             last_path=paths[-1],
             commits=(self.head.id,),

@@ -20,7 +20,7 @@ _LOG = logging.getLogger("sparklake.tables")
 
 def are_readable(files: Sequence[ObjectInfo], ref: str) -> bool:
     """Return whether a checkpoint is neither empty nor truncated, and warn if it is."""
-    broken = next((each for each in files if not _is_whole(each, ref)), None)
+    broken = next((each for each in files if not is_whole(each, ref)), None)
     if broken is not None:
         _LOG.warning(
             "the checkpoint %s cannot be read, and is skipped: Delta writes another one "
@@ -30,7 +30,7 @@ def are_readable(files: Sequence[ObjectInfo], ref: str) -> bool:
     return broken is None
 
 
-def _is_whole(file: ObjectInfo, ref: str) -> bool:
+def is_whole(file: ObjectInfo, ref: str) -> bool:
     """Return whether a file is JSON, or has a footer of Parquet, which is all that is read."""
     try:
         if file.path.endswith(".json"):

@@ -111,3 +111,20 @@ def test_files_that_a_migration_left(
     repo.merge("main", "dev")
     assert harmed(repo) == []
     assert "table_lacks_files" not in repo.check("objects").kinds
+
+
+def test_unreadable_checkpoints_are_reported(repo: Repository, tmp_path: Path) -> None:
+    to_delta(repo, tmp_path)
+    assert repo.check("content").is_healthy
+    checkpoint = next(
+        each.path for each in repo.objects("main", TABLE) if "checkpoint" in each.path
+    )
+    for body in (b"", b"PAR1 cut off"):
+        commit_all(repo.branch("main"), {checkpoint: body}, "a broken checkpoint")
+        kind = FindingKind.CHECKPOINT_UNREADABLE
+        (finding,) = (each for each in repo.check("content").findings if each.kind is kind)
+        assert (finding.subject, finding.first_path) == (TABLE, checkpoint)
+    # As the remedy says.
+    repo.branch("main").delete(checkpoint)
+    repo.branch("main").commit("no checkpoint")
+    assert repo.check("content").is_healthy
