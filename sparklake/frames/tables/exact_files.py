@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import time
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import lit, when
 from pyspark.sql.types import StructType
 
 from sparklake.delta_log.table_files import Partition, partition_of, partition_value
@@ -16,7 +17,7 @@ from sparklake.frames.tables.spark_sources import load, reading_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Types = Mapping[str, str]
 """The names of partition columns and their types, as DDL."""
@@ -50,11 +51,21 @@ def read_files(
             more = {**options, "basePath": root}
             parts.append(load(spark, some, table_format, more, schema).select(*columns))
         else:
-            texts = ((name, partition_value(text)) for name, text in partition)
-            values = {name: lit(text).cast(types[name]) for name, text in texts}
+            values = {
+                name: _literal(partition_value(text), types[name]) for name, text in partition
+            }
             part = load(spark, some, table_format, options, stored)
             parts.append(part.withColumns(values).select(*columns))
     return union(parts)
+
+
+def _literal(text: str | None, kind: str) -> Column:
+    """Return a partition value. Sessions may have times only as literals, without casts."""
+    if not kind.startswith("time("):
+        return lit(text).cast(kind)
+    whole, _, fraction = (text or "00:00:00").partition(".")
+    value = lit(time.fromisoformat(f"{whole}.{fraction:0<6}"))
+    return value if text is not None else when(lit(False), value)
 
 
 def split_schema(user_schema: StructType, types: Types) -> tuple[StructType, Types]:
