@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklake.cli.main import main
+from sparklake.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

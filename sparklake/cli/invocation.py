@@ -201,12 +201,14 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
     if not options.owns_process:
         return nullcontext()
     # Lazy import: --help does not need it.
+    from sparklake.cli.start import hand_over_interrupts
     from sparklake.interrupts import ending_soon
 
     def say() -> None:
         out.fail(InterruptError())
         out.flush()
 
+    hand_over_interrupts()
     return ending_soon(say)
 
 

@@ -63,6 +63,7 @@ def run(
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
+        print(f"error: {InterruptError()}", file=sys.stderr)  # noqa: T201
         return InterruptError.exit_code
     return 0
 

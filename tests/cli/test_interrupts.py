@@ -234,3 +234,36 @@ def test_a_start_of_the_embedded_postgres(run: Callable[..., Command]) -> None:
         assert SAID in command.errors
         assert running[0] not in psutil.process_iter()
         assert run("repo", "list", **home).process.wait(BOUND_SECONDS) == 0
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+interrupted = sys.argv.pop(1)
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == interrupted:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+
+from sparklake.cli.start import main
+
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["sparklake.errors", "typer.main", "json", "psycopg"])
+def test_an_interrupt_of_an_import_is_one_line(tmp_path: Path, module: str) -> None:
+    """Imports take most of a command's first 0.3 s."""
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, module, "repo", "list"],
+        env={**os.environ, "SPARKLAKE_HOME": str(tmp_path), "SPARKLAKE_DSN": "host=/none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stderr, run.stdout) == (f"error: {SAID}\n", "")
+    assert run.returncode in (130, -signal.SIGINT)
