@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
@@ -16,6 +16,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.graveler.sstable.verification import range_problem
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.udfs.checks.exchange import Step, rows_key, write_buckets
@@ -28,7 +29,7 @@ from sparklake.udfs.checks.tree_files import (
     TreeShare,
     TreesResult,
 )
-from sparklake.verbs.checks.refs import Moment
+from sparklake.verbs.checks.refs import Moment, moment_of
 from sparklake.verbs.checks.steps import Steps
 
 _TREES_OF_A_SHARE = 64
@@ -45,6 +46,7 @@ _MIN_STORED = 34
 
 _ID_LENGTH = 64
 _AFFECTED = replace(CHECK_TREES, name="affected")
+_REQUIRED = replace(CHECK_TREES, name="required")
 _MISSING = (FindingKind.TREE_MISSING, FindingKind.RANGE_MISSING)
 
 _RangeKey = tuple[str, bytes, bytes, int, int]
@@ -68,11 +70,10 @@ class CheckedTrees:
 
 @dataclass(slots=True)
 class _Ranges:
-    """The distinct ranges of all trees. No collection deletes trees and ranges in `present`."""
+    """The distinct ranges of all trees."""
 
     infos: dict[_RangeKey, RangeInfo] = field(default_factory=dict)
     retained: set[_RangeKey] = field(default_factory=set)
-    present: set[str] = field(default_factory=set)
     committed: set[_RangeKey] = field(default_factory=set)
 
 
@@ -90,14 +91,27 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
         for layer in branch.layers:
             if layer.kind is LayerKind.ROWS:
                 _check_rows(steps, branch.name, layer, checked)
-    required = ranges.present
-    if steps.context.refs.commits.collected(list(moment.commits)) != moment.collected:
-        # A collection is deleting trees of expired commits.
-        required = {*moment.kept_trees, *moment.staged_trees, *(key[0] for key in ranges.retained)}
+    missing = {each.tree_file for each in checked.findings if each.kind in _MISSING}
+    lost = _lost(steps, missing) if missing else missing
     checked.findings = [
-        each for each in checked.findings if each.kind not in _MISSING or each.tree_file in required
+        each for each in checked.findings if each.kind not in _MISSING or each.tree_file in lost
     ]
     return checked
+
+
+def _lost(steps: Steps, missing: Collection[str]) -> set[str]:
+    """Return the tree files that are still missing, and still required.
+
+    Since the start of the check, commits may have expired and collections deleted their trees.
+    """
+    moment = moment_of(steps.context)
+    trees = _trees(moment, with_collected=False)
+    required: set[str] = set(trees)
+    for result in _run_trees(steps, _REQUIRED, trees, sorted(missing)):
+        required.update(each.id for tree in result.trees for each in tree.ranges)
+    return {
+        each for each in required & set(missing) if steps.store.find(tree_file_key(each)) is None
+    }
 
 
 def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
@@ -126,13 +140,10 @@ def summary_findings(steps: Steps, moment: Moment) -> Iterator[Finding]:
 def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Ranges:
     trees = _trees(moment)
     checked.ids.update(trees)
-    present = (each for each in moment.refs.commits if each.id not in moment.collected)
-    ranges = _Ranges(present={*moment.staged_trees, *(each.meta_range_id for each in present)})
+    ranges = _Ranges()
     for result in _run_trees(steps, CHECK_TREES, trees, ()):
         checked.findings += result.findings
         for tree in result.trees:
-            if tree.tree in ranges.present:
-                ranges.present.update(each.id for each in tree.ranges)
             is_staged = tree.tree in moment.staged_trees
             is_retained = is_staged or tree.tree in moment.kept_trees
             for each in tree.ranges:
@@ -145,8 +156,12 @@ def _checked_trees(steps: Steps, moment: Moment, checked: CheckedTrees) -> _Rang
     return ranges
 
 
-def _trees(moment: Moment) -> list[MetaRangeId]:
-    trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
+def _trees(moment: Moment, *, with_collected: bool = True) -> list[MetaRangeId]:
+    trees = dict.fromkeys(
+        each.meta_range_id
+        for each in moment.refs.commits
+        if with_collected or each.id not in moment.collected
+    )
     trees |= dict.fromkeys(moment.staged_trees)
     return [each for each in trees if len(each) == _ID_LENGTH]
 

@@ -31,6 +31,7 @@ from sparklake.namespace.swept_tree_files import encode_ids, put_tree_files
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_table
 from sparklake.verbs.base.open_trees import TreeCaches
+from sparklake.verbs.checks import trees
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.gc.runs import Sweep, open_sweeps
 from sparklake.verbs.gc.trees import UnreferencedTreeFiles
@@ -125,6 +126,23 @@ def test_only_named_tables_stay(any_lake: Lake, folder: Path) -> None:
 def test_a_check_finds_nothing_after_a_sweep(repo: Repository, swept: dict[str, str]) -> None:
     report = repo.check("content")
     assert report.is_healthy
+    assert report.kinds == {}
+
+
+def test_a_check_beside_a_reset_and_a_collection_finds_nothing(
+    repo: Repository, line: dict[str, str]
+) -> None:
+    """The check reads a commit that is dropped, and its tree collected, before it reads ranges."""
+    repo.settings.set_retention(0, tree_days=0)
+    branch = repo.create_branch("dropped", "main")
+    commit_all(branch, {"dropped": b"1"}, "dropped")
+
+    def drop() -> None:
+        repo.delete_branch("dropped")
+        collect(repo)
+
+    with just_before(trees, "_check_ranges", drop):  # type: ignore[arg-type]
+        report = repo.check("content")
     assert report.kinds == {}
 
 
@@ -513,13 +531,13 @@ def test_a_dump_whose_read_failed_is_read_again(repo: Repository, line: dict[str
     repo.dump_refs()
     context = repo._context
     files = UnreferencedTreeFiles(context, dict.fromkeys(tables_of(repo), 1))
-    with context.refs.collections.look() as moment:
-        failure = mock.patch.object(
-            UnreferencedTreeFiles, "_files_of", side_effect=StoreError("a timeout")
-        )
-        with failure, pytest.raises(StoreError, match="a timeout"):
-            files.drop_referenced(moment)
+    moment = context.refs.collections.look()
+    failure = mock.patch.object(
+        UnreferencedTreeFiles, "_files_of", side_effect=StoreError("a timeout")
+    )
+    with failure, pytest.raises(StoreError, match="a timeout"):
         files.drop_referenced(moment)
+    files.drop_referenced(moment)
     manifest = read_dump_manifest(context.store)
     assert files.sizes.keys().isdisjoint(dump_table_ids(context.store, manifest))
 
