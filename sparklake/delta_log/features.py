@@ -11,12 +11,16 @@ MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 
 _CATALOG = "a catalog orders its commits: copy it into a table by path with DEEP CLONE or CTAS"
+_ELSEWHERE = (
+    "the log alone does not describe it: copy it into a table by path with DEEP CLONE or CTAS"
+)
 _DROP = "drop it with ALTER TABLE ... DROP FEATURE"
 _PREVIEW = f"its rules may still change in Delta: {_DROP}"
 _UNKNOWN = f"this version of sparklake does not know it: use a later one, or {_DROP}"
 
 FEATURES: Mapping[str, str | None] = {
-    "adaptiveMetadata-preview": _PREVIEW,
+    "adaptiveMetadata": _ELSEWHERE,
+    "adaptiveMetadata-preview": _ELSEWHERE,
     "allowColumnDefaults": None,
     "appendOnly": None,
     "catalogManaged": _CATALOG,
@@ -38,6 +42,8 @@ FEATURES: Mapping[str, str | None] = {
     "icebergCompatV1": None,
     "icebergCompatV2": None,
     "icebergCompatV3": None,
+    "icebergNativeV4": _ELSEWHERE,
+    "icebergNativeV4-preview": _ELSEWHERE,
     "icebergWriterCompatV1": _PREVIEW,
     "identityColumns": None,
     "inCommitTimestamp": None,
@@ -46,6 +52,8 @@ FEATURES: Mapping[str, str | None] = {
     "redirectReaderWriter-preview": "its files are in another table: merge that one",
     "redirectWriterOnly-preview": "its files are in another table: merge that one",
     "rowTracking": None,
+    "tableBranching": _ELSEWHERE,
+    "tableBranching-preview": _ELSEWHERE,
     "timestampNanos": _PREVIEW,
     "timestampNtz": None,
     "typeWidening": None,
@@ -61,15 +69,25 @@ FEATURES: Mapping[str, str | None] = {
 
 
 def check_ordered_by_log(protocol: Mapping[str, Any] | None, table: str) -> None:
-    """Reject a table whose newest commits may be in a catalog only."""
-    names = (protocol or {}).get("writerFeatures") or ()
-    managed = [name for name in names if FEATURES.get(name) is _CATALOG]
-    if managed:
-        raise InvalidInputError(
-            f"{table} has the feature {managed[0]}, so a catalog orders its commits and the log "
-            "may lack the newest: in the catalog, copy it to a path with DEEP CLONE or CTAS, or "
-            "drop the feature, and import that"
-        )
+    """Reject a table whose log does not contain the whole table."""
+    if problem := problem_of_log(protocol, table):
+        raise InvalidInputError(problem)
+
+
+def problem_of_log(protocol: Mapping[str, Any] | None, table: str) -> str:
+    """Return why a table's log does not contain the whole table, or ""."""
+    reasons = {
+        _CATALOG: "a catalog orders its commits and the log may lack the newest: in the catalog,",
+        _ELSEWHERE: "the log alone does not describe it:",
+    }
+    for kind in ("writerFeatures", "readerFeatures"):
+        for name in (protocol or {}).get(kind) or ():
+            if reason := reasons.get(FEATURES.get(name) or ""):
+                return (
+                    f"{table} has the feature {name}, so {reason} copy it to a path with DEEP "
+                    "CLONE or CTAS, or drop the feature, and import that"
+                )
+    return ""
 
 
 def unmergeable_features(protocol: Mapping[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from sparklake.iceberg_metadata.file_names import Location
 MAX_METADATA_BYTES = 256 * 1024 * 1024
 REMEDY = "commit an earlier version of the file again, with `restore`"
 _GZIP = b"\x1f\x8b"
-_NEWEST_VERSION = 3
+NEWEST_VERSION = 3
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
@@ -97,10 +97,10 @@ def parse_metadata(body: bytes, *, maps_names: bool = False) -> TableMetadata:
         InvalidInputError: The format version is unknown, or the table is encrypted.
     """
     table = decode_json(decompressed(body), TableMetadata, "its metadata", REMEDY)
-    if not 1 <= table.format_version <= _NEWEST_VERSION:
+    if not 1 <= table.format_version <= NEWEST_VERSION:
         raise InvalidInputError(
             f"it has the format version {table.format_version}, and sparklake reads 1 to "
-            f"{_NEWEST_VERSION}"
+            f"{NEWEST_VERSION}"
         )
     if _NAME_MAPPING in table.properties and not maps_names:
         raise InvalidInputError(

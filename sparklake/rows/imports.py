@@ -60,6 +60,7 @@ class Reason(str, Enum):
     MISSING_OBJECT = "missing_object"
     DUPLICATE_PATH = "duplicate_path"
     CATALOG_MANAGED = "catalog_managed"
+    UNSUPPORTED_TABLE = "unsupported_table"
 
 
 class Defect(msgspec.Struct, frozen=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import STAGED_COMMITS
+from sparklake.delta_log.file_names import LOG_FOLDER, STAGED_COMMITS
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.buffers import Mask, mask_of
@@ -30,6 +30,7 @@ from sparklake.stores.objects.addresses import are_local, local_paths
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.columns import file_checksums
 from sparklake.udfs.imports.defects import defect_record, new_defect
+from sparklake.udfs.imports.table_protocols import TableProtocols
 from sparklake.udfs.staged_rows import (
     object_checksum,
     plain_records,
@@ -71,6 +72,7 @@ class _RowEncoder:
     settings: ImportTaskSettings
     own: OwnNamespace
     threads: Executor
+    protocols: TableProtocols = field(default_factory=TableProtocols)
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the records and the defects, in key order if the rows are."""
@@ -99,9 +101,20 @@ class _RowEncoder:
         fits = pc.less_equal(pc.binary_length(rows.column("path")), most)
         staged = pc.match_substring(rows.column("path"), STAGED_COMMITS)
         plain &= plain_uris(address) & mask_of(fits) & ~mask_of(staged)
+        self._exclude_unsupported(rows, plain)
         checksums = _file_checksums(rows, plain & missing)
         is_read = mask_of(checksums.is_valid())  # So it is no link.
         return plain & ~self.own.mask(address, is_read), checksums
+
+    def _exclude_unsupported(self, rows: pa.RecordBatch, plain: Mask) -> None:
+        """Remove the metadata files of unsupported tables from a mask."""
+        paths, addresses = rows.column("path"), rows.column("address")
+        metadata = pc.or_(
+            pc.match_substring(paths, LOG_FOLDER), pc.ends_with(paths, ".metadata.json")
+        )
+        for place in np.flatnonzero(plain & mask_of(metadata)).tolist():
+            path, address = paths[place].as_py(), addresses[place].as_py()
+            plain[place] = not self.protocols.problem(path, address)
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self.settings.folder:
@@ -172,6 +185,8 @@ class _RowEncoder:
             return Reason.INVALID_ADDRESS, problem
         if self.own.has(normalise_object_uri(address)):
             return Reason.OWN_NAMESPACE, _OWN
+        if problem := self.protocols.problem(path, address):
+            return Reason.UNSUPPORTED_TABLE, problem
         return None
 
 

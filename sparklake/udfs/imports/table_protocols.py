@@ -1,0 +1,75 @@
+"""Tables among imported files that sparklake cannot read, found by their protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sparklake.delta_log.actions import decode_actions, fields_of
+from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in
+from sparklake.delta_log.features import problem_of_log
+from sparklake.delta_log.file_names import files_of_version, log_listing
+from sparklake.errors import SparklakeError
+from sparklake.graveler.ports import ObjectStore
+from sparklake.iceberg_metadata.metadata import NEWEST_VERSION
+from sparklake.stores.objects import normalise_object_uri, open_store
+
+_PROTOCOL_BYTES = 1 << 20
+"""The start of a commit that is read, in bytes. Writers put the protocol before the files."""
+
+_LOG = re.compile(r"(?s)(?:.*/)?_delta_log/[0-9]{20}\.(?:json|checkpoint\..+)")
+_METADATA = re.compile(r"(?s)(?:.*/)?metadata/v?([0-9]+)[^/]*\.metadata\.json")
+_FORMAT_VERSION = re.compile(rb'"format-version"\s*:\s*([0-9]+)')
+
+
+class TableProtocols:
+    """The problems of tables, by the folder of their metadata. Each is read once."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+
+    def problem(self, path: str, address: str) -> str:
+        """Return why the table of a metadata file is rejected, or ""."""
+        find: Callable[[ObjectStore], str]
+        if _LOG.fullmatch(path):
+            find = _problem_of_delta
+        elif _METADATA.fullmatch(path):
+            find = _problem_of_iceberg
+        else:
+            return ""
+        folder = address.rpartition("/")[0]
+        if folder not in self._problems:
+            try:
+                self._problems[folder] = find(open_store(normalise_object_uri(folder)))
+            except SparklakeError:
+                self._problems[folder] = ""  # Damaged metadata is imported like other files.
+        return self._problems[folder]
+
+
+def _problem_of_delta(log: ObjectStore) -> str:
+    files = files_of_version(log_listing((each.key, each.key) for each in log.list("")))
+    protocol = None
+    for part in checkpoint_parts(files.checkpoint, log.get, "protocol"):
+        protocol = next(fields_in(part, "protocol"), protocol)
+    for name in files.commits:
+        start = log.get_part(name, 0, _PROTOCOL_BYTES)
+        body = start.body
+        if start.size > len(body):
+            body = body[: body.rfind(b"\n") + 1]
+        protocol = next(fields_of(decode_actions(body, name), "protocol"), protocol)
+    return problem_of_log(protocol, "this Delta table")
+
+
+def _problem_of_iceberg(folder: ObjectStore) -> str:
+    versions = {}
+    for each in folder.list(""):
+        if match := _METADATA.fullmatch(f"metadata/{each.key}"):
+            versions[int(match[1])] = each.key
+    body = folder.get(versions[max(versions)]) if versions else b""
+    found = [int(each) for each in _FORMAT_VERSION.findall(body)]
+    if max(found, default=1) <= NEWEST_VERSION:
+        return ""
+    return (
+        f"this Iceberg table has the format version {max(found)}, and sparklake reads 1 to "
+        f"{NEWEST_VERSION}: copy it into a table of an earlier version, and import that"
+    )
