@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import InvalidInputError, MissingDependencyError
 from sparklake.lake import Lake, connect
 from sparklake.session import spark_session
+from sparklake.verbs.tables.read import found_format
+from sparklake.verbs.tables.version import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,8 +72,8 @@ class _LakeSql:
         repo, folder = self._lake.repository(repository), "".join(f"{each}/" for each in folders)
         for each in repo.folder(ref, folder):
             if each.path.endswith("/"):
-                log = next(iter(repo.folder(ref, f"{each.path}_delta_log/")), None)
-                yield each.path[len(folder) : -1], "parquet" if log is None else "delta"
+                table = open_table(repo._context, ref, each.path)
+                yield each.path[len(folder) : -1], found_format(table)
 
 
 def _literal(value: object) -> str:

@@ -126,6 +126,10 @@ class WritingFileSystem(ReadingFileSystem):
     ) -> Any:
         if mode == "rb":
             return self._read(path, block_size, cache_options=cache_options, **kwargs)
+        if mode == "ab":
+            raise NotImplementedError(
+                f"cannot append to {SCHEME}{path}: objects are immutable. Write a new object"
+            )
         place = object_uri(SCHEME + path)
         file = cast("ObjectWriter", self.branch(place).open(place.key, mode))
         if not autocommit:
