@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
 
 _COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
 _MAX_SIZE = (1 << 63) - 1
+_is_id = re.compile("[0-9a-f]{64}").fullmatch
 _DECODED_AT_ONCE = 1024
 _MOST_DECODED = 4096  # Per metarange, decoded one by one.
 _FEW = 16  # Up to this many ranges, decoding one by one is faster than decoding columns.
@@ -207,7 +209,7 @@ def _range_info(record: Record) -> RangeInfo:
         range_id = RangeId(decoded.identity.decode())
     except (DecodeError, UnicodeDecodeError) as error:
         raise _no_range(decoded.key) from error
-    if message.max_key != decoded.key:
+    if message.max_key != decoded.key or not _is_id(range_id):
         raise _no_range(decoded.key)
     # Whatever plans by impossible numbers would need endless memory.
     if message.count not in _COUNTS or message.estimated_size > _MAX_SIZE:

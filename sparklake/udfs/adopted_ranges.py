@@ -38,7 +38,7 @@ from sparklake.graveler.sstable.range_files import (
     read_meta_range,
     read_range_file,
     read_ranges,
-    tree_file_key,
+    tree_file,
 )
 from sparklake.interrupts import Threads
 from sparklake.namespace.addresses import full_addresses
@@ -68,8 +68,8 @@ def find_dead(
     """
     dead = []
     for range_id, file in files.items():
-        existing = store.get(tree_file_key(range_id))
-        if existing != file:
+        existing = tree_file(store, range_id)
+        if len(existing) != len(file) or existing[:] != file:
             ours, theirs = (read_range_file(each, range_id) for each in (file, existing))
             if _is_dead(store, _conflicts(store, ours, theirs), versions):
                 dead.append(range_id)

@@ -36,7 +36,7 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import OpenPiece, SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, overlapping
-from sparklake.graveler.sstable.range_files import WrittenRange, tree_file_key
+from sparklake.graveler.sstable.range_files import WrittenRange, check_file_size, tree_file_key
 from sparklake.graveler.sstable.writer import FIXED_PROPERTIES, make_table
 from sparklake.rows.objects import batch_of_columns
 from sparklake.rows.results import PieceResult
@@ -175,9 +175,12 @@ def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels
     keys = [tree_file_key(each.id) for each in ranges]
     digests = [None if store.traits.verifies else bytes.fromhex(each.id) for each in ranges]
     ends = [(each.min_key, each.max_key) for each in ranges]
-    contents: Iterable[bytes | str] | None = local_paths(store, keys)
-    if contents is None:
-        contents = (content[:] for content in store.get_many(keys))
+    paths = local_paths(store, keys)
+    for info, path in zip(ranges, paths or (), strict=False):
+        # A kernel reads whole files, and reports the missing ones.
+        with suppress(OSError):
+            check_file_size(info, Path(path).stat().st_size)
+    contents: Iterable[bytes | str] = paths or (content[:] for content in store.get_many(keys))
     return list(zip(contents, digests, ends, strict=True))
 
 

@@ -71,7 +71,7 @@ def test_parts_are_joined(ranges: Ranges, cuts: list[tuple[int, bool]]) -> None:
 
 def test_only_what_is_asked_for_is_decoded() -> None:
     ranges = tuple(
-        RangeInfo(RangeId(f"{at:04}"), b"%04d" % at, b"%04d" % at, 1, 100) for at in range(3000)
+        RangeInfo(RangeId(f"{at:064}"), b"%04d" % at, b"%04d" % at, 1, 100) for at in range(3000)
     )
     listed = range_list(ranges)
     decode = range_lists._range_info
@@ -85,6 +85,13 @@ def test_records_of_something_else_are_no_ranges() -> None:
     listed = RangeList(block_of_records(records_of({b"a": b"A"}, b"data")))
     with pytest.raises(CorruptFileError, match="does not describe a range"):
         _ = listed[0]
+
+
+def test_the_id_of_a_range_is_hexadecimal() -> None:
+    for name in ("g" * 64, "a" * 63, "A" * 64, "../" + "a" * 61):
+        listed = RangeList(range_list((RangeInfo(RangeId(name), b"a", b"b", 1, 1),)).block)
+        with pytest.raises(CorruptFileError, match="does not describe a range"):
+            _ = listed[0]
 
 
 def test_a_step_would_leave_ranges_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import sparklake
@@ -28,6 +30,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.files import store_errors
 from sparklake.stores.objects.local.store import LocalStore
@@ -113,6 +116,49 @@ def test_a_corrupt_range_is_named(
     damage(file_of(repo, damaged))
     with refused(small_lake, CorruptFileError, damaged):
         READERS[reader](repo)
+
+
+GROWN = 6 << 30
+
+
+def grow(path: Path) -> None:
+    """Append a hole, which takes no space."""
+    replace(path, path.read_bytes())
+    os.truncate(path, GROWN)
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Limit the memory of this process to what it has, and much less than a grown file."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + (3 << 30), -1))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_grown_file_is_not_read_whole(small_lake: Lake, repo: Repository) -> None:
+    damaged, tree = changed_range(repo), repo.resolve("dev").meta_range_id
+    intact = file_of(repo, damaged).read_bytes()
+    grow(file_of(repo, damaged))
+    merging = repo.create_branch("merging", "main~1")
+    for read in (*READERS.values(), lambda repo: repo.merge("dev", merging.name)):
+        with refused(small_lake, CorruptFileError, damaged):
+            read(repo)
+    assert repo.check().kinds == {FindingKind.RANGE_DAMAGED: 1}
+    replace(file_of(repo, damaged), intact)
+
+    intact = file_of(repo, tree).read_bytes()
+    grow(file_of(repo, tree))
+    with refused(small_lake, CorruptFileError, tree):
+        small_lake.repository("lake").objects("dev")
+    assert repo.check().kinds == {FindingKind.TREE_DAMAGED: 1}
+    replace(file_of(repo, tree), intact)
+
+    grow(Path(repo.stat("main", "k/001").address.removeprefix("file://")))
+    with refused(small_lake, CorruptFileError, f"has {GROWN} bytes"):
+        repo.read_bytes("main", "k/001")
+    assert repo.check().kinds == {FindingKind.OBJECT_SIZE_DIFFERS: 1}
 
 
 @pytest.mark.parametrize("reader", ["objects", "stat", "diff"])

@@ -29,13 +29,16 @@ from sparklake.graveler.ranges import (
 from sparklake.graveler.records import Record, has_trailer, with_trailer
 from sparklake.graveler.refs.names import is_commit_id
 from sparklake.graveler.sstable.foreign import read_foreign
-from sparklake.graveler.sstable.layout import damaged_table, out_of_order
+from sparklake.graveler.sstable.layout import damaged_table, ends_whole, out_of_order
 from sparklake.graveler.sstable.reader import read_sstable
 from sparklake.graveler.sstable.writer import make_table
 from sparklake.namespace.layout import METADATA_FOLDER
 
 _FILES_READ_AT_ONCE = 32
 _BYTES_READ_AT_ONCE = 16 * 1024 * 1024
+_SIZE_FACTOR, _RECORD_BYTES, _EXTRA_BYTES = 4, 256, 1 << 20
+"""The limit of a range's file: this times its raw bytes, and bytes for each record and file."""
+
 NO_TREE = MetaRange(EMPTY_META_RANGE, RangeList())
 
 _RANGES, _META_RANGES = "ranges", "metaranges"
@@ -184,6 +187,17 @@ class _RefetchedContent:
         return self.store.get_part(self.key, start, stop).body
 
 
+def tree_file(store: ObjectStore, table_id: str) -> Content:
+    """Return the content of a tree file, of which only requested slices are read if possible."""
+    return next(iter(store.get_many([tree_file_key(table_id)])))
+
+
+def check_file_size(info: RangeInfo, size: int) -> None:
+    """Raise CorruptFileError if a file is too large for a range. A grown file may fill memory."""
+    if size > _SIZE_FACTOR * info.size + _RECORD_BYTES * info.count + _EXTRA_BYTES:
+        raise damaged_table(tree_file_key(info.id))
+
+
 def read_range_file(content: Content, range_id: str) -> Block:
     """Return the verified records of a range, even with a wrong directory or index."""
     return _read_table(content, range_id, _RANGES, lenient=True)
@@ -218,6 +232,7 @@ def _range(store: ObjectStore, info: RangeInfo, file: Content) -> Block:
 
     A file that contradicts its metarange has keys that searches would miss.
     """
+    check_file_size(info, len(file))
     block = _read_table(file, info.id, _RANGES, trusted=store.traits.verifies)
     if (block.first_key, block.last_key) != (info.min_key, info.max_key):
         raise damaged_table(tree_file_key(info.id))
@@ -236,6 +251,8 @@ def _read_table(
     ours = read_sstable(name, file, lenient=lenient)
     if ours is not None and (trusted or is_generation(table_id, file_id(ours.ids.data))):
         return ours
+    if not ends_whole(file):
+        raise damaged_table(name)  # Of a grown file, nothing else is read.
     records = read_foreign(name, file[:])
     try:
         if records and not has_trailer(*records[0]):

@@ -14,6 +14,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.ranges import RangeInfo, RangeList
 from sparklake.graveler.sstable.range_files import (
+    check_file_size,
     read_meta_range_file,
     read_range_file,
     read_together,
@@ -149,6 +150,7 @@ def _verified(
     try:
         if isinstance(content, SparklakeError):
             raise content
+        check_file_size(info, len(content))
         block = read_range_file(content, info.id)
         if problem := layout_problem(block):
             raise CorruptFileError(problem)

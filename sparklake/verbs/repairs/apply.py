@@ -21,7 +21,12 @@ from sparklake.graveler.entries import AddressType, encode_entry, record_entry
 from sparklake.graveler.ids import CommitId, MetaRangeId, is_generation
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
 from sparklake.graveler.records import decode_record, encode_record
-from sparklake.graveler.sstable.range_files import make_range, read_range_file, tree_file_key
+from sparklake.graveler.sstable.range_files import (
+    make_range,
+    read_range_file,
+    tree_file,
+    tree_file_key,
+)
 from sparklake.namespace import layout
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.stores.objects import open_object
@@ -144,7 +149,7 @@ class Repair:
         finding = step.finding
         if not is_equal(step.source, finding):
             raise errors.MissingFileError(f"{step.source} no longer has the content")
-        block = read_range_file(self.store.get(tree_file_key(step.target)), step.target)
+        block = read_range_file(tree_file(self.store, step.target), step.target)
         changed = self._with_address(block, finding.subject, self._permanent_address(step))
         info, body = make_range(changed)
         if not is_generation(step.target, info.id):

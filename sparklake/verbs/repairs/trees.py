@@ -13,7 +13,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.blocks.block import Block, block_of_encoded, block_of_records
 from sparklake.graveler.ids import MetaRangeId, file_id, is_generation
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.ranges import RangeInfo, range_list, record_ids
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable import range_files
@@ -46,19 +46,17 @@ class TreeSources:
         places += [(each, open_store(each)) for each in self.copies]
         for name, store in places:
             try:
-                body = store.get(range_files.tree_file_key(table_id))
+                content = range_files.tree_file(store, table_id)
             except SparklakeError:
                 continue
-            if is_tree_file(table_id, body, is_tree=is_tree):
-                return name, body
+            if is_tree_file(table_id, content, is_tree=is_tree):
+                return name, content[:]
         return None
 
     def rewritten(self, table_id: str, *, is_tree: bool) -> bytes | None:
         """Rewrite a tree file from its own records, unless they are damaged."""
         try:
-            block = _read(
-                table_id, self.store.get(range_files.tree_file_key(table_id)), is_tree=is_tree
-            )
+            block = _read(table_id, range_files.tree_file(self.store, table_id), is_tree=is_tree)
             encoded = block.encoded
             is_sound = _has_sound_records(block, is_tree=is_tree)
         except SparklakeError:
@@ -126,8 +124,8 @@ class TreeSources:
         ranges, exact = self.trees.get(tree, ()), list[RangeInfo]()
         try:
             for each in ranges:
-                body = self.store.get(range_files.tree_file_key(each.id))
-                block = range_files.read_range_file(body, each.id)
+                content = range_files.tree_file(self.store, each.id)
+                block = range_files.read_range_file(content, each.id)
                 exact.append(range_files.make_range(block_of_encoded(block.encoded))[0])
         except SparklakeError:
             return None
@@ -152,10 +150,12 @@ class TreeSources:
     def _orphans(self) -> list[RangeInfo]:
         in_use = {each.id for ranges in self.trees.values() for each in ranges}
         orphans = []
-        for table_id, each in range_files.list_tree_files(self.store):
+        for table_id, _ in range_files.list_tree_files(self.store):
             if table_id not in in_use and table_id not in self.trees:
                 with suppress(SparklakeError):
-                    block = range_files.read_range_file(self.store.get(each.key), table_id)
+                    block = range_files.read_range_file(
+                        range_files.tree_file(self.store, table_id), table_id
+                    )
                     if not range_problem(block):
                         orphans.append(range_files.make_range(block)[0])
         return orphans[:_MAX_ORPHANS]
@@ -166,7 +166,7 @@ def _facts(info: RangeInfo) -> tuple[object, ...]:
     return info.id, info.min_key, info.max_key, info.count, info.tombstones
 
 
-def is_tree_file(table_id: str, body: bytes, *, is_tree: bool) -> bool:
+def is_tree_file(table_id: str, body: Content, *, is_tree: bool) -> bool:
     """Return whether bytes have the given id. All ids are recomputed."""
     try:
         block = _read(table_id, body, is_tree=is_tree)
@@ -175,7 +175,7 @@ def is_tree_file(table_id: str, body: bytes, *, is_tree: bool) -> bool:
         return False
 
 
-def _read(table_id: str, body: bytes, *, is_tree: bool) -> Block:
+def _read(table_id: str, body: Content, *, is_tree: bool) -> Block:
     return (range_files.read_meta_range_file if is_tree else range_files.read_range_file)(
         body, table_id
     )
