@@ -256,10 +256,8 @@ def tables_of(repo: Repository) -> set[str]:
 def named_tables(repo: Repository) -> set[str]:
     """Return the tables referenced by refs, staged changes, and a dump with its heads."""
     context, tables = repo._context, set[str]()
-    with context.refs.collections.look() as moment:
-        trees = {
-            each.meta_range_id for each in moment.refs.commits if each.id not in moment.treeless
-        }
+    moment = context.refs.collections.look()
+    trees = {each.meta_range_id for each in moment.refs.commits if each.id not in moment.treeless}
     with suppress(MissingFileError):
         manifest = read_dump_manifest(context.store)
         tables.update(dump_table_ids(context.store, manifest))

@@ -364,14 +364,13 @@ def noted_purges() -> Iterator[Purged]:
     """Note the commits at the fences of purges."""
     purged, begin = Purged(), MemoryCollections.begin
 
-    @contextmanager
     def noting(
-        self: MemoryCollections, *, trees: bool = False, expires: bool = True
-    ) -> Iterator[RepositorySnapshot]:
-        with begin(self, trees=trees, expires=expires) as moment:
-            if not expires:  # Only purges raise the fence so.
-                purged.fenced.update(each.id for each in moment.refs.commits)
-            yield moment
+        self: MemoryCollections, *, trees: bool = False, expires: bool = True, rows: bool = True
+    ) -> RepositorySnapshot:
+        moment = begin(self, trees=trees, expires=expires, rows=rows)
+        if not expires:  # Only purges raise the fence so.
+            purged.fenced.update(each.id for each in moment.refs.commits)
+        return moment
 
     with mock.patch.object(MemoryCollections, "begin", noting):
         yield purged

@@ -47,8 +47,8 @@ MORE_STEPS: dict[type, Sequence[str]] = {
 }
 """Steps of simulations, in addition to those of other races."""
 
-_CONTEXTS = {"look", "begin"}
-"""Calls that return a context. They are never repeated."""
+_MOMENTS = {"look", "begin"}
+"""Calls that return a repository at one moment. A client dies before one, never after it."""
 
 _REPEATABLE = {"put_if_absent", "put_many_if_absent", "put_files_if_absent", "replace", "delete"}
 """Calls that a client or a network may repeat. A second transaction would be a second request."""
@@ -217,7 +217,7 @@ class Schedule:
         return Fate.NORMAL
 
     def _possible(self, fate: Fate, port: str, name: str) -> Fate:
-        if name in _CONTEXTS and fate is not Fate.FAILED:
+        if name in _MOMENTS and fate is not Fate.FAILED:
             fate = Fate.CRASH_BEFORE
         is_store = port == SimulatedStore.__name__
         if fate is Fate.TWICE and not (is_store and name in _REPEATABLE):

@@ -1,113 +1,80 @@
-"""A pooler of Postgres sessions in transaction mode, as PgBouncer is."""
+"""PgBouncer, a pooler of Postgres sessions, in transaction mode."""
 
 from __future__ import annotations
 
-import socket
-import struct
+import os
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from queue import SimpleQueue
-from threading import Thread
+from contextlib import contextmanager
+from pathlib import Path
 
+import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-_ENCRYPTION = {80877103, 80877104}  # requests for SSL and GSSAPI
-_LENGTH = struct.Struct("!i")
-_FAKE_KEY = b"K" + struct.pack("!iii", 12, 2_000_000_000, 1)
-_READY = b"Z" + struct.pack("!ic", 5, b"I")
-_SESSIONS = 4
+EXPECTED = "SPARKLAKE_EXPECT_PGBOUNCER"
+"""The setting of a machine on which PgBouncer must not be missing."""
 
-
-class _Pipe:
-    """One connection, read message by message."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._file = connection.makefile("rb")
-
-    def message(self) -> bytes:
-        """Return the next message with its kind."""
-        kind = self._exactly(1)
-        return kind + self.untyped()
-
-    def untyped(self) -> bytes:
-        """Return the next message, which has no kind."""
-        length = self._exactly(4)
-        return length + self._exactly(_LENGTH.unpack(length)[0] - 4)
-
-    def send(self, message: bytes) -> None:
-        """Send a message."""
-        self.connection.sendall(message)
-
-    def _exactly(self, size: int) -> bytes:
-        found = self._file.read(size)
-        if len(found) < size:
-            raise EOFError
-        return found
+_START_SECONDS = 20
+_PORT = 6432
 
 
 @contextmanager
-def pooled(dsn: str) -> Iterator[str]:
-    """Yield the DSN of a pooler before a server; each transaction gets another session."""
-    pool: SimpleQueue[_Pipe] = SimpleQueue()
-    sessions = [_session(dsn) for _ in range(_SESSIONS)]
-    for each in sessions:
-        pool.put(each)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        Thread(target=_accept, args=(server, pool), daemon=True).start()
-        port = server.getsockname()[1]
-        yield make_conninfo(dsn, host="127.0.0.1", port=port)
-        server.shutdown(socket.SHUT_RDWR)
-    for each in sessions:
-        with closing(each.connection):
-            each.send(b"X" + _LENGTH.pack(4))
-
-
-def _session(dsn: str) -> _Pipe:
+def pooled(dsn: str, size: int = 4, **settings: object) -> Iterator[str]:
+    """Yield the DSN of a PgBouncer with `size` sessions of a server on a local socket."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        assert EXPECTED not in os.environ, "PgBouncer is missing"
+        pytest.skip("PgBouncer is missing: apt install pgbouncer")
     parts = conninfo_to_dict(dsn)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(f"{parts['host']}/.s.PGSQL.{parts['port']}")
-    pipe = _Pipe(connection)
-    words = "user", parts["user"], "database", parts["dbname"], "application_name", "sparklake"
-    body = (
-        struct.pack("!i", 196608) + b"".join(str(word).encode() + b"\0" for word in words) + b"\0"
-    )
-    pipe.send(_LENGTH.pack(len(body) + 4) + body)
-    while pipe.message()[:1] != b"Z":
-        pass
-    return pipe
+    # Only this account can reach the server's socket.
+    owner = Path(str(parts["host"])).owner()
+    with tempfile.TemporaryDirectory(prefix="sl-", dir="/tmp") as folder:
+        shutil.chown(folder, owner)
+        file = Path(folder) / "pgbouncer.ini"
+        file.write_text(_configuration(parts, folder, size, settings))
+        shutil.chown(file, owner)
+        account = ["-u", owner] if os.geteuid() == 0 else []
+        bouncer = subprocess.Popen([program, "-q", *account, str(file)])
+        try:
+            pooled_dsn = make_conninfo(dsn, host=folder, port=_PORT)
+            _await(bouncer, pooled_dsn)
+            yield pooled_dsn
+        finally:
+            bouncer.terminate()
+            bouncer.wait(_START_SECONDS)
 
 
-def _accept(server: socket.socket, pool: SimpleQueue[_Pipe]) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = server.accept()
-            Thread(target=_serve, args=(connection, pool), daemon=True).start()
+def _configuration(
+    parts: dict[str, object], folder: str, size: int, settings: dict[str, object]
+) -> str:
+    options = {
+        "listen_addr": "",
+        "listen_port": _PORT,
+        "unix_socket_dir": folder,
+        "auth_type": "any",
+        "pool_mode": "transaction",
+        "default_pool_size": size,
+        "max_client_conn": 1000,
+        "logfile": f"{folder}/log",
+        **settings,
+    }
+    lines = [f"{name} = {value}" for name, value in options.items()]
+    database = "* = " + " ".join(f"{name}={parts[name]}" for name in ("host", "port", "user"))
+    return "\n".join(["[databases]", database, "[pgbouncer]", *lines, ""])
 
 
-def _serve(connection: socket.socket, pool: SimpleQueue[_Pipe]) -> None:
-    client = _Pipe(connection)
-    with connection, suppress(EOFError, OSError):
-        while struct.unpack("!i", client.untyped()[4:8])[0] in _ENCRYPTION:
-            client.send(b"N")
-        settings = b"client_encoding\0UTF8\0"
-        status = b"S" + _LENGTH.pack(len(settings) + 4) + settings
-        client.send(b"R" + struct.pack("!ii", 8, 0) + status + _FAKE_KEY + _READY)
-        while (message := client.message())[:1] != b"X":
-            session = pool.get()
-            status_byte = _exchange(client, session, message)
-            while status_byte != b"I":
-                status_byte = _exchange(client, session, client.message())
-            pool.put(session)
-
-
-def _exchange(client: _Pipe, session: _Pipe, message: bytes) -> bytes:
-    """Forward messages up to a query or a sync, and the answer; return the new status."""
-    session.send(message)
-    while message[:1] not in (b"Q", b"S"):
-        message = client.message()
-        session.send(message)
-    while (answer := session.message())[:1] != b"Z":
-        client.send(answer)
-    client.send(answer)
-    return answer[-1:]
+def _await(bouncer: subprocess.Popen[bytes], dsn: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            psycopg.connect(dsn).close()
+        except psycopg.OperationalError:
+            assert bouncer.poll() is None, "PgBouncer ended at its start"
+            assert time.monotonic() < deadline, "PgBouncer did not start in time"
+            time.sleep(0.02)
+        else:
+            return

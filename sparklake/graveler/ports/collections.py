@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.graveler.ports.repositories import RefsSnapshot
 from sparklake.graveler.records import Record
 
@@ -41,22 +42,27 @@ class RepositorySnapshot:
 class Collections(Protocol):
     """The garbage collections of one repository, at most one at a time."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[HeldCheck]:
         """Exclude concurrent collections. Raises CollectionRunningError during one."""
 
-    def alone_with_tree_files(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[HeldCheck]:
         """Exclude refs dumps and other collections with trees.
 
         Both change which tree files of the namespace are referenced, besides branches.
         """
 
-    def look(self) -> AbstractContextManager[RepositorySnapshot]:
-        """Return the current state of the repository. Blocks nothing and expires no commit."""
+    def look(self, *, rows: bool = True) -> RepositorySnapshot:
+        """Return the current state of the repository, and its staged rows unless `rows` is False.
+
+        Blocks nothing and expires no commit.
+        """
 
     def begin(
-        self, *, trees: bool = False, expires: bool = True
-    ) -> AbstractContextManager[RepositorySnapshot]:
+        self, *, trees: bool = False, expires: bool = True, rows: bool = True
+    ) -> RepositorySnapshot:
         """Raise the fence of all branches; return the repository as of this moment.
+
+        The staged rows are copied meanwhile, unless `rows` is False.
 
         With `trees`, trees not retained are released at that moment: their commits count as
         collected since then. Otherwise, `collecting` is only a forecast.

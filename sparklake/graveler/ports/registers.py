@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sparklake.graveler.ids import CommitId
+
+HeldCheck: TypeAlias = Callable[[], None]
+"""Renews a lock and raises the error of a lock held elsewhere if it was lost.
+
+A process that was suspended for a long time loses its locks.
+"""
 
 
 class WriteState(str, Enum):
@@ -97,7 +103,7 @@ class Purge:
 class Purges(Protocol):
     """The purges of one repository, kept as long as it exists. At most one runs at a time."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[HeldCheck]:
         """Exclude concurrent purges. Raises PurgeRunningError during one."""
 
     def add(self, purge: Purge) -> None:

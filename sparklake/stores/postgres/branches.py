@@ -17,7 +17,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, Layer, LayerKind, RefVerb
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres import branch_rows, commits
-from sparklake.stores.postgres.connections import TURN, holding, wait_for_turn
+from sparklake.stores.postgres.leases import is_leased, leased
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Answer, Session
 from sparklake.stores.postgres.settings import hold_settings, lock_settings, set_settings
@@ -321,15 +321,11 @@ class PostgresBranches(branch_rows.RepositoryPart):
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        with holding(self._connections) as connection:
-            wait_for_turn(connection, self._turn(name), seconds)
+        with leased(self._connections, self._turn(name), seconds):
             yield
 
     def is_turn_held(self, name: str) -> bool:
-        # A separate statement releases the lock at once.
-        query = f"SELECT NOT pg_try_advisory_xact_lock({TURN})"
-        ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
-        return bool(is_held)
+        return is_leased(self._connections, self._turn(name))
 
     def _turn(self, name: str) -> str:
         return f"{self._uid}/{name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,14 @@ from sparklake.errors import (
     RaceLostError,
     RefStoreUnavailableError,
 )
-from sparklake.stores.postgres.sessions import BEGIN, LockTimeout, Session, WatchedCursor
+from sparklake.stores.postgres.sessions import (
+    BEGIN,
+    POOL_SECONDS,
+    LockTimeout,
+    PoolTimeout,
+    Session,
+    WatchedCursor,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -72,6 +79,11 @@ class Target:
             cursor_factory=WatchedCursor,
         )
         session.conninfo = self.conninfo
+        try:
+            session.look_for_pooler()
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _is_starting(self, error: BaseException) -> bool:
@@ -133,6 +145,10 @@ def _name(parts: dict[str, str]) -> str:
     port = parts.get("port") or os.environ.get("PGPORT", "")
     database = parts.get("dbname") or os.environ.get("PGDATABASE", "")
     return f"{host}{':' if port else ''}{port}/{database}"
+
+
+def _is_pool_timeout(error: psycopg.Error) -> bool:
+    return isinstance(error, PoolTimeout) or "query_wait_timeout" in str(error)
 
 
 _Result = TypeVar("_Result")
@@ -202,9 +218,9 @@ class Connections:
         if connection is not None:
             try:
                 return connection, step(connection)
-            except psycopg.OperationalError:
+            except psycopg.OperationalError as error:
                 self._give_back(connection)
-                if not connection.closed:
+                if not connection.closed or _is_pool_timeout(error):
                     raise
             except BaseException:
                 self._give_back(connection)
@@ -284,35 +300,15 @@ class Connections:
                 f"the ref store cannot store this value: {self.target.explain(error)}"
             ) from None
         except psycopg.Error as error:
+            if _is_pool_timeout(error):
+                raise RefStoreUnavailableError(
+                    f"the pooler at {self.target} had no free connection within "
+                    f"{POOL_SECONDS:.0f} s, or its own limit (PgBouncer: query_wait_timeout). "
+                    "Try again with fewer processes, or with a larger pool (PgBouncer: "
+                    "default_pool_size)"
+                ) from None
             raise RefStoreUnavailableError(
                 f"the ref store at {self.target} cannot be used: "
                 f"{self.target.explain(error)}. Check the server, the DSN, and the "
                 "permissions of the role"
             ) from None
-
-
-TURN: LiteralString = "hashtextextended(%(turn)s, 0)"
-"""The name of a lock as a number."""
-
-
-@contextmanager
-def holding(connections: Connections) -> Iterator[Session]:
-    """Yield a connection with its locks until the end of the block."""
-    with ExitStack() as stack:
-        yield stack.enter_context(connections.transaction())
-        # Concurrent work is valid, even if the server has become unreachable since.
-        with suppress(RefStoreUnavailableError):
-            stack.close()
-
-
-def wait_for_turn(connection: Session, turn: str, seconds: float) -> bool:
-    """Acquire a lock in FIFO order until the transaction ends; return whether it is held."""
-    # A timeout of 0 would mean none.
-    bound = f"{max(round(seconds * 1000), 1)}ms"
-    try:
-        with connection.batch():
-            connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
-            connection.execute(f"SELECT pg_advisory_xact_lock({TURN})", {"turn": turn})
-    except psycopg.errors.LockNotAvailable:
-        return False
-    return True

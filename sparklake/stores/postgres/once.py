@@ -11,7 +11,7 @@ import psycopg
 from sparklake.errors import IdempotencyKeyInUseError, RepositoryNotFoundError
 from sparklake.graveler.ports.once import OnceRecord
 from sparklake.stores.postgres.branch_rows import RepositoryPart
-from sparklake.stores.postgres.connections import holding, wait_for_turn
+from sparklake.stores.postgres.leases import leased
 from sparklake.stores.postgres.sessions import Session
 
 # An expired key is free again. Some others are deleted in passing, except those that a concurrent
@@ -52,8 +52,8 @@ class PostgresOnceKeys(RepositoryPart):
 
     @contextmanager
     def turn(self, key: str, seconds: float) -> Iterator[bool]:
-        with holding(self._connections) as connection:
-            yield wait_for_turn(connection, f"{self._uid} once {key}", seconds)
+        with leased(self._connections, f"{self._uid} once {key}", seconds) as lease:
+            yield lease is not None
 
 
 def add_once_record(connection: Session, uid: str, record: OnceRecord | None) -> None:

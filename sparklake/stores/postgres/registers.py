@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
-from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, registers
+from sparklake.graveler.ports import LayerKind, RefsSnapshot, RepositorySnapshot, registers
 from sparklake.graveler.repository_moments import (
     collection_running_error,
     purge_running_error,
@@ -22,7 +21,9 @@ from sparklake.graveler.repository_moments import (
 from sparklake.stores.postgres.branch_rows import RepositoryPart, lock_branches
 from sparklake.stores.postgres.branches import all_branches
 from sparklake.stores.postgres.commits import all_commits, mark_collected, mark_expired
-from sparklake.stores.postgres.connections import Connections, holding
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.copied_rows import CopiedRows
+from sparklake.stores.postgres.leases import leased
 from sparklake.stores.postgres.sessions import Session
 from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
@@ -45,35 +46,32 @@ _EXPIRED = """
 
 
 class PostgresCollections(RepositoryPart):
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[registers.HeldCheck]:
         return _held(self._connections, f"{self._uid} collection", collection_running_error)
 
-    def alone_with_tree_files(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[registers.HeldCheck]:
         return _held(self._connections, f"{self._uid} tables", collection_running_error)
 
-    @contextmanager
-    def look(self) -> Iterator[RepositorySnapshot]:
+    def look(self, *, rows: bool = True) -> RepositorySnapshot:
         with self._connections.transaction(ONE_MOMENT) as connection:
-            yield _moment(connection, self._uid)[0]
+            return _moment(connection, self._uid, rows=rows)[0]
 
-    @contextmanager
-    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
-        with ExitStack() as stack:
+    def begin(
+        self, *, trees: bool = False, expires: bool = True, rows: bool = True
+    ) -> RepositorySnapshot:
+        def raise_fences(connection: Session) -> RepositorySnapshot:
+            lock_settings(connection, self._scope)
+            _raise_fences(connection, self._uid)
+            # Each statement sees everything published. Nothing can be published while the locks
+            # are held, so all of them see the same.
+            moment, now = _moment(connection, self._uid, rows=rows)
+            if expires:
+                mark_expired(connection, self._uid, sorted(moment.expiring), now)
+            if trees:
+                mark_collected(connection, self._uid, sorted(moment.collecting))
+            return moment
 
-            def raise_fences(connection: Session) -> RepositorySnapshot:
-                lock_settings(connection, self._scope)
-                _raise_fences(connection, self._uid)
-                # It sees everything published. Nothing can be published while the
-                # locks are held.
-                reading = stack.enter_context(self._connections.transaction(ONE_MOMENT))
-                moment, now = _moment(reading, self._uid)
-                if expires:
-                    mark_expired(connection, self._uid, sorted(moment.expiring), now)
-                if trees:
-                    mark_collected(connection, self._uid, sorted(moment.collecting))
-                return moment
-
-            yield self._connections.retried(raise_fences)
+        return self._connections.retried(raise_fences)
 
     def end_tree_sweep(self) -> None:
         with self._connections.transaction() as connection:
@@ -86,15 +84,17 @@ class PostgresCollections(RepositoryPart):
 @contextmanager
 def _held(
     connections: Connections, name: str, error: Callable[[], SparklakeError]
-) -> Iterator[None]:
-    """Hold a lock within a transaction; raise `error` if another transaction holds it."""
-    with holding(connections) as connection:
-        row = connection.execute(
-            "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,)
-        ).fetchone()
-        if row is None or not row[0]:
+) -> Iterator[registers.HeldCheck]:
+    """Hold a lock; raise `error` if it is held elsewhere. Yield a check that it is still held."""
+    with leased(connections, name, 0) as lease:
+        if lease is None:
             raise error()
-        yield
+
+        def check() -> None:
+            if not lease.renew():
+                raise error()
+
+        yield check
 
 
 def snapshot_of(connection: Session, uid: str) -> RefsSnapshot:
@@ -106,17 +106,21 @@ def snapshot_of(connection: Session, uid: str) -> RefsSnapshot:
     )
 
 
-def _moment(connection: Session, uid: str) -> tuple[RepositorySnapshot, int]:
-    """Return a repository, and the time in unix seconds."""
-    refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
+def _moment(connection: Session, uid: str, *, rows: bool) -> tuple[RepositorySnapshot, int]:
+    """Return a repository, with `rows` those of its layers, and the time in unix seconds."""
+    refs, copies = snapshot_of(connection, uid), CopiedRows()
+    layers = (layer for each in refs.branches for layer in each.layers)
+    for layer in layers if rows else ():
+        if layer.kind is LayerKind.ROWS:
+            copies.add(layer.id, layer_rows(connection, uid, layer.id))
     row = connection.execute(_NOW, {"uid": uid}).fetchone()
     if row is None:
-        return RepositorySnapshot(refs, rows), 0
+        return RepositorySnapshot(refs, copies.read), 0
     *columns, now = row
     expired = connection.execute(_EXPIRED, {"uid": uid}).fetchall()
     moment = repository_snapshot(
         refs,
-        rows,
+        copies.read,
         retention=settings_of(*columns).retention,
         expired_at={commit_id: date for commit_id, date, _ in expired},
         collected={commit_id for commit_id, _, is_collected in expired if is_collected},
@@ -146,7 +150,7 @@ _SELECT_PURGES = """
 
 
 class PostgresPurges(RepositoryPart):
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[registers.HeldCheck]:
         return _held(self._connections, f"{self._uid} purge", purge_running_error)
 
     def add(self, purge: registers.Purge) -> None:

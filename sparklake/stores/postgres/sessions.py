@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from select import POLLIN, poll
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -26,6 +26,9 @@ BEGIN: LiteralString = "BEGIN"
 
 Answer: TypeAlias = Callable[[], T]
 """Returns or checks the result of sent statements, after the end of their batch."""
+
+POOL_SECONDS = 60.0
+"""How long a session waits for a connection of a pooler, in seconds."""
 
 _SAY_SECONDS = 5.0
 _PROVEN_SECONDS = 1.0
@@ -60,6 +63,10 @@ class _LockWait:
     holders: str = ""
 
 
+class PoolTimeout(psycopg.OperationalError):
+    """A pooler had no free connection for this session."""
+
+
 class LockTimeout(psycopg.errors.LockNotAvailable):
     """The timeout of a wait for a lock; `holders` describes its holders."""
 
@@ -82,6 +89,19 @@ class Session(psycopg.Connection[TupleRow]):
     _answered = 0.0
     _bound: int | None = None
     """The lock timeout of a transaction that begins with its first statement."""
+    _deadline: float | None = None
+
+    def look_for_pooler(self) -> None:
+        """Compare the server's process with that of the connection, which a pooler makes up."""
+        with self._until_deadline():
+            ((self.server_pid,),) = self.execute("SELECT pg_backend_pid()").fetchall()
+        self._is_direct = self.server_pid == self.info.backend_pid
+        self.note_answer()
+
+    @property
+    def direct_pid(self) -> int | None:
+        """The server's process of this connection, which lives as long, or None with a pooler."""
+        return self.server_pid if self._is_direct else None
 
     def begin(self, statement: LiteralString, lock_seconds: float) -> None:
         # A timeout of 0 would mean none.
@@ -90,7 +110,8 @@ class Session(psycopg.Connection[TupleRow]):
             self._bound = bound
             return
         timeout = f"SET LOCAL lock_timeout = {bound}"
-        cursor = self.execute(f"{statement}; {timeout}; SELECT pg_backend_pid()".encode())
+        with self._until_deadline():
+            cursor = self.execute(f"{statement}; {timeout}; SELECT pg_backend_pid()".encode())
         while cursor.nextset():
             pass
         ((self.server_pid,),) = cursor.fetchall()
@@ -134,10 +155,24 @@ class Session(psycopg.Connection[TupleRow]):
     def read(self, query: LiteralString, values: Mapping[str, object]) -> list[TupleRow]:
         """Run one read-only statement without a timeout, which would cost another round trip."""
         self.server_pid = self.info.backend_pid
-        return self.execute(query, values).fetchall()
+        with nullcontext() if self._is_direct else self._until_deadline():
+            return self.execute(query, values).fetchall()
 
     def note_answer(self) -> None:
         self._answered = time.monotonic()
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        if self._deadline is not None:
+            gen = _until(gen, self._deadline)
+        return super().wait(gen, *arguments, **options)
+
+    @contextmanager
+    def _until_deadline(self) -> Iterator[None]:
+        self._deadline = time.monotonic() + POOL_SECONDS
+        try:
+            yield
+        finally:
+            self._deadline = None
 
     def _has_just_answered(self) -> bool:
         is_recent = time.monotonic() - self._answered < _PROVEN_SECONDS
@@ -151,6 +186,19 @@ class Session(psycopg.Connection[TupleRow]):
         if bound is not None:
             self.execute(BEGIN)
             self.execute("SELECT set_config('lock_timeout', %s, true)", (f"{bound}ms",))
+
+
+def _until(gen: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
+    """Limit the waits of a generator of psycopg; the end is a PoolTimeout."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > deadline:
+                raise PoolTimeout("the pool has no free connection")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return cast("T", end.value)
 
 
 class WatchedCursor(psycopg.Cursor[TupleRow]):
@@ -186,7 +234,8 @@ def _watched(session: Session) -> Iterator[None]:
 
 def _report(wait: Wait[_LockWait]) -> None:
     try:
-        with psycopg.connect(wait.what.conninfo, autocommit=True) as looker:
+        with Session.connect(wait.what.conninfo, autocommit=True) as looker:
+            looker.look_for_pooler()
             holders = looker.execute(_HOLDERS, (wait.what.pid,)).fetchall()
     except psycopg.Error as error:
         _LOG.warning("cannot see what Postgres waits for: %s", type(error).__name__)

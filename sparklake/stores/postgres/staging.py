@@ -20,6 +20,7 @@ from sparklake.graveler.ports.once import OnceRecord
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.stores.postgres import branch_rows
 from sparklake.stores.postgres.branches import locked_state
+from sparklake.stores.postgres.copied_rows import CopiedRows
 from sparklake.stores.postgres.once import add_once_record
 from sparklake.stores.postgres.sessions import Answer, Session
 
@@ -196,8 +197,11 @@ class PostgresStaging(branch_rows.RepositoryPart):
         if len(first) <= _FIRST:
             yield from (row for row in first if row[0] is not None)
             return
+        # The reader may need the only connection of a pool, and must not wait for itself.
+        copy = CopiedRows()
         with self._connections.transaction(_SNAPSHOT) as connection:
-            yield from layer_rows(connection, self._uid, layer_id, *prefixes)
+            copy.add(layer_id, layer_rows(connection, self._uid, layer_id, *prefixes))
+        yield from copy.read(layer_id)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         rows = self._fetch(

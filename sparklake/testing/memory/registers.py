@@ -10,7 +10,7 @@ from threading import Lock
 
 from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError, SparklakeError
 from sparklake.graveler.ports import RefsSnapshot, RepositorySnapshot, Write, WriteState
-from sparklake.graveler.ports.registers import HookRun, Purge, PurgeState
+from sparklake.graveler.ports.registers import HeldCheck, HookRun, Purge, PurgeState
 from sparklake.graveler.records import Record
 from sparklake.graveler.repository_moments import (
     collection_running_error,
@@ -64,20 +64,19 @@ class MemoryCollections:
         self._snapshot = snapshot
         self._force = force
 
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[HeldCheck]:
         return _held(self._state.collecting, collection_running_error)
 
-    def alone_with_tree_files(self) -> AbstractContextManager[None]:
+    def alone_with_tree_files(self) -> AbstractContextManager[HeldCheck]:
         return _held(self._state.naming_tables, collection_running_error)
 
-    @contextmanager
-    def look(self) -> Iterator[RepositorySnapshot]:
+    def look(self, *, rows: bool = True) -> RepositorySnapshot:
         with self._state.lock:
-            moment = self._moment(int(time.time()))
-        yield moment
+            return self._moment(int(time.time()))
 
-    @contextmanager
-    def begin(self, *, trees: bool = False, expires: bool = True) -> Iterator[RepositorySnapshot]:
+    def begin(
+        self, *, trees: bool = False, expires: bool = True, rows: bool = True
+    ) -> RepositorySnapshot:
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -91,7 +90,7 @@ class MemoryCollections:
                 state.expired.update(dict.fromkeys(moment.expiring, now))
             if trees:
                 state.collected |= moment.collecting
-        yield moment
+            return moment
 
     def end_tree_sweep(self) -> None:
         with self._state.lock:
@@ -115,17 +114,17 @@ class MemoryCollections:
 
 
 @contextmanager
-def _held(lock: Lock, error: Callable[[], SparklakeError]) -> Iterator[None]:
+def _held(lock: Lock, error: Callable[[], SparklakeError]) -> Iterator[HeldCheck]:
     if not lock.acquire(blocking=False):
         raise error()
     try:
-        yield
+        yield lambda: None
     finally:
         lock.release()
 
 
 class MemoryPurges(StateView):
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[HeldCheck]:
         return _held(self._state.purging, purge_running_error)
 
     def add(self, purge: Purge) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Sortable
@@ -90,11 +90,12 @@ class StagedLayers:
             run = self._context.trees.get(layer.meta_range_id)
             return filtered_side(SideStream(tuple(run.ranges)), self._choice)
         limit = None if self._dry else INLINE_ROWS + 1
-        rows = tuple(islice(self._rows(layer), limit))
+        remaining = self._rows(layer)
+        rows = tuple(islice(remaining, limit))
         if len(rows) != limit:
             return SideStream(rows=rows)
         runner = self._context.runner(0, "stage", "rows")
-        run = write_meta_run(self._context, runner, iter, _batches(self._rows(layer)))
+        run = write_meta_run(self._context, runner, iter, _batches(chain(rows, remaining)))
         return SideStream(tuple(run.ranges))
 
     def _rows(self, layer: Layer) -> Iterator[Record]:

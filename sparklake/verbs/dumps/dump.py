@@ -9,6 +9,7 @@ from sparklake.errors import CorruptFileError, RepositoryNotFoundError
 from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, manifest_bytes, read_refs
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
+from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.namespace.layout import REFS_MANIFEST_KEY
 from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.stores.objects import open_store
@@ -68,7 +69,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
     with (
         context.refs.branches.turn(_SLOT, _SLOT_SECONDS),
         # A collection of trees keeps the tree files that the manifest names.
-        context.refs.collections.alone_with_tree_files(),
+        context.refs.collections.alone_with_tree_files() as check_held,
     ):
         # Before the refs: what they lack has a higher number, or was not committed yet.
         latest = next(iter(context.refs.operations.list(1)), None)
@@ -79,7 +80,7 @@ def dump_refs(context: Context, options: DumpOptions) -> RefsDump:
         if not options.overwrite:
             check_replaceable(context, store, last, refs)
         position = LogPosition(context.info.uid, latest) if latest else None
-        manifest = _write(store, context, refs, previous, position)
+        manifest = _write(store, context, refs, previous, position, check_held)
     branches, tags = refused_branches(refs), refused_tags(refs)
     warnings = [*_name_warning("branches", branches), *_name_warning("tags", tags)]
     if options.check_addresses:
@@ -102,6 +103,7 @@ def _write(
     refs: RefsSnapshot,
     previous: DumpManifest | None,
     position: LogPosition | None,
+    check_held: HeldCheck,
 ) -> DumpManifest:
     manifest, files = encode_refs(refs)
     put_tree_files(store, files)
@@ -130,6 +132,7 @@ def _write(
     notes = settings.tag_notes(refs.tags)
     file = replace(file, position=position, tags=notes)
     settings.write_settings(store, replace(file, is_first=is_first))
+    check_held()
     store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     if is_first:
         settings.write_settings(store, file)

@@ -24,6 +24,7 @@ from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
+from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
@@ -88,19 +89,18 @@ def collect_garbage(
         check_nothing_lost(context)
         if dry_run:
             folder = _writable_folder(context, None, place)
-            with context.refs.collections.look() as moment:
-                files = None
-                if collects_trees(context):
-                    files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
-                records = sum(each.count for each in _ranges(context, moment))
-                work = _GcWork.begin(context, folder, records, None)
-                return _with_sample(context, work.mark(moment, grace, "found", files))
+            moment, files = context.refs.collections.look(), None
+            if collects_trees(context):
+                files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
+            records = sum(each.count for each in _ranges(context, moment))
+            work = _GcWork.begin(context, folder, records, None)
+            return _with_sample(context, work.mark(moment, grace, "found", files))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         if sweep is not None or not collects_trees(context):
             # The list of a dry run has no tree files.
-            return _collect(context, sweep, grace, place, trees=False)
-        with context.refs.collections.alone_with_tree_files():
-            return _collect(context, None, grace, place, trees=True)
+            return _collect(context, sweep, grace, place)
+        with context.refs.collections.alone_with_tree_files() as check_held:
+            return _collect(context, None, grace, place, check_held)
 
 
 def open_places(context: Context) -> tuple[str, ...]:
@@ -133,28 +133,33 @@ def _writable_folder(context: Context, earlier: str | None, place: str) -> RunFo
 
 
 def _collect(
-    context: Context, sweep: str | None, grace: timedelta, place: str, *, trees: bool
+    context: Context,
+    sweep: str | None,
+    grace: timedelta,
+    place: str,
+    check_held: HeldCheck | None = None,
 ) -> Collection:
+    """Collect objects, and tree files if their lock can be checked."""
     _finish_interrupted(context)
     folder = _writable_folder(context, sweep, place)
-    with context.refs.collections.look() as moment:
-        records = sum(each.count for each in _ranges(context, moment))
+    moment = context.refs.collections.look(rows=False)
+    records = sum(each.count for each in _ranges(context, moment))
     # Both lists are complete before the fence is raised, so they contain nothing later.
     work = _GcWork.begin(context, folder, records, sweep)
     files = None
-    if trees:
-        with context.refs.collections.look() as moment:
-            files = UnreferencedTreeFiles.listed(context, moment, _before(grace))
+    if check_held is not None:
+        moment = context.refs.collections.look(rows=False)
+        files = UnreferencedTreeFiles.listed(context, moment, _before(grace), check_held)
         files.announce(folder.run_id)
     sweep_attempt = Sweep.open(context.store, folder.run_id)
     try:
-        with context.refs.collections.begin(trees=trees) as moment:
-            if files is not None:
-                files.drop_referenced(moment)
-                # Restores of older dumps need the ids of commits without trees.
-                ids = msgspec.json.encode(sorted(moment.treeless))
-                context.store.replace(COLLECTED_KEY, ids)
-            run = work.mark(moment, grace, "marked", files)
+        moment = context.refs.collections.begin(trees=files is not None)
+        if files is not None:
+            files.drop_referenced(moment)
+            # Restores of older dumps need the ids of commits without trees.
+            ids = msgspec.json.encode(sorted(moment.treeless))
+            context.store.replace(COLLECTED_KEY, ids)
+        run = work.mark(moment, grace, "marked", files)
         sweep_attempt.decide(run.garbage)
     except BaseException:
         # A claim without an answer may have been read by another process, which deletes the list.

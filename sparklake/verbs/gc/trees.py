@@ -16,6 +16,7 @@ from sparklake.graveler.dumps.dump import (
 )
 from sparklake.graveler.ids import MetaRangeId, RangeId, earlier_generation
 from sparklake.graveler.ports import RepositorySnapshot
+from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.graveler.sstable.range_files import list_tree_files, read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
 from sparklake.namespace.layout import candidates_key
@@ -41,15 +42,21 @@ class UnreferencedTreeFiles:
 
     context: Context
     sizes: dict[str, int]
+    check_held: HeldCheck = lambda: None
     _ranges: dict[MetaRangeId, Sequence[str]] = field(default_factory=dict)
     _dumps: dict[DumpManifest, Collection[str]] = field(default_factory=dict)
 
     @staticmethod
-    def listed(context: Context, moment: RepositorySnapshot, before: int) -> UnreferencedTreeFiles:
+    def listed(
+        context: Context,
+        moment: RepositorySnapshot,
+        before: int,
+        check_held: HeldCheck = lambda: None,
+    ) -> UnreferencedTreeFiles:
         """List unreferenced tree files older than `before`, in unix nanoseconds."""
         tree_files = list_tree_files(context.store)
         sizes = {table_id: each.size for table_id, each in tree_files if each.mtime < before}
-        files = UnreferencedTreeFiles(context, sizes)
+        files = UnreferencedTreeFiles(context, sizes, check_held)
         files.drop_referenced(moment)
         return files
 
@@ -67,11 +74,12 @@ class UnreferencedTreeFiles:
                 earlier = earlier_generation(RangeId(earlier))
 
     def sweep(self, marker: str) -> None:
-        """Delete the tree files, unless another process ends the sweep of the marker."""
+        """Delete the tree files, unless another process ends the sweep, or has its lock."""
         store = self.context.store
         with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
             for ids in chunked(sorted(self.sizes), _DELETED_AT_ONCE):
                 check_sweep(store, marker)
+                self.check_held()
                 list(threads.map(store.delete, map(tree_file_key, ids)))
 
     def _referenced(self, moment: RepositorySnapshot) -> Iterator[str]:

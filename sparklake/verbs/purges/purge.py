@@ -252,8 +252,7 @@ def _open(context: Context, purge_id: str) -> None:
     in the scan's list, except by its address.
     """
     context.store.replace(layout.open_purge_key(purge_id), purge_id.encode())
-    with context.refs.collections.begin(expires=False):
-        pass
+    context.refs.collections.begin(expires=False, rows=False)
 
 
 def _close(context: Context, purge_id: str) -> None:

@@ -11,6 +11,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.namespace.layout import REPAIRS_FOLDER
 from sparklake.rows.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.stores.objects import open_store
@@ -92,9 +93,9 @@ def repair(context: Context, options: RepairOptions) -> RepairReport:
     store = open_store(context.info.storage_namespace)
     check_namespace_writable(store, "a repair")
     # A collection could delete what the repair references.
-    with context.refs.collections.alone():
+    with context.refs.collections.alone() as check_held:
         _end_interrupted(context, store)
-        results, report = _run(context, copies, options, repair_id)
+        results, report = _run(context, copies, options, repair_id, check_held)
     repair_report = RepairReport(repair_id, tuple(results), report, location)
     record = msgspec.json.encode(repair_report.document())
     store.put_if_absent(f"{REPAIRS_FOLDER}{repair_id}/{_RECORD}", record)
@@ -113,7 +114,11 @@ def _end_interrupted(context: Context, store: ObjectStore) -> None:
 
 
 def _run(
-    context: Context, copies: tuple[str, ...], options: RepairOptions, repair_id: str
+    context: Context,
+    copies: tuple[str, ...],
+    options: RepairOptions,
+    repair_id: str,
+    check_held: HeldCheck,
 ) -> tuple[list[RepairResult], CheckReport]:
     results: dict[tuple[str, str], RepairResult] = {}
     report = check(context, CheckOptions(options.level))
@@ -124,19 +129,22 @@ def _run(
         new = {
             key: each for each in steps if (key := (each.action.value, each.target)) not in results
         }
-        results.update((key, _result(work, each, options)) for key, each in new.items())
+        results.update((key, _result(work, each, options, check_held)) for key, each in new.items())
         if not any(results[key].is_done for key in new):
             break
         report = check(context, CheckOptions(options.level))
     return list(results.values()), report
 
 
-def _result(work: Repair, step: RepairStep, options: RepairOptions) -> RepairResult:
+def _result(
+    work: Repair, step: RepairStep, options: RepairOptions, check_held: HeldCheck
+) -> RepairResult:
     if not step.is_possible:
         return RepairResult(step, step.source)
     if not options.accept(step):
         return RepairResult(step, "it was declined")
     try:
+        check_held()
         work.apply(step)
     except SparklakeError as error:
         return RepairResult(step, str(error))

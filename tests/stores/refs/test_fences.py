@@ -36,8 +36,7 @@ def get(refs: RepositoryRefs, name: str = "main") -> BranchState:
 
 
 def begin(refs: RepositoryRefs) -> None:
-    with refs.collections.begin():
-        pass
+    refs.collections.begin()
 
 
 def move(refs: RepositoryRefs, fence: int) -> None:
@@ -105,24 +104,24 @@ def test_a_collection_sees_one_moment(refs: RepositoryRefs) -> None:
     refs.staging.put("main", [a_record(b"1")], fence=0)
     refs.staging.add_run("main", RUN, fence=0)
     refs.staging.put("main", [a_record(b"2")], fence=0)
-    with refs.collections.begin() as moment:
-        seen = get(refs)
-        refs.staging.reset("main")
-        refs.staging.put("main", [a_record(b"3")], fence=seen.fence)
-        refs.branches.create("dev", FIRST.id, "ann")
-        (state,) = moment.refs.branches
-        assert [each.id for each in state.layers] == [each.id for each in seen.layers]
-        assert [each.meta_range_id for each in state.layers] == [None, RUN, None]
-        top, _, bottom = state.layers
-        assert list(moment.rows(top.id)) == [a_record(b"2")]
-        assert list(moment.rows(bottom.id)) == [a_record(b"1")]
-        assert moment.refs.commits == (FIRST,)
+    moment = refs.collections.begin()
+    seen = get(refs)
+    refs.staging.reset("main")
+    refs.staging.put("main", [a_record(b"3")], fence=seen.fence)
+    refs.branches.create("dev", FIRST.id, "ann")
+    (state,) = moment.refs.branches
+    assert [each.id for each in state.layers] == [each.id for each in seen.layers]
+    assert [each.meta_range_id for each in state.layers] == [None, RUN, None]
+    top, _, bottom = state.layers
+    assert list(moment.rows(top.id)) == [a_record(b"2")]
+    assert list(moment.rows(bottom.id)) == [a_record(b"1")]
+    assert moment.refs.commits == (FIRST,)
 
 
 def test_a_look_keeps_nobody_from_going_on(refs: RepositoryRefs) -> None:
-    with refs.collections.look() as moment:
-        refs.staging.put("main", [a_record(b"1")], fence=0)
-        assert moment.refs.branches[0].layers == ()
+    moment = refs.collections.look()
+    refs.staging.put("main", [a_record(b"1")], fence=0)
+    assert moment.refs.branches[0].layers == ()
     assert get(refs).fence == 0
 
 
@@ -169,9 +168,9 @@ def test_writes_beside_collections_are_seen_or_refused(refs: RepositoryRefs) -> 
     def collect() -> list[set[bytes]]:
         seen = []
         while not done.is_set():
-            with refs.collections.begin() as moment:
-                (state,) = moment.refs.branches
-                seen.append({key for layer in state.layers for key, _ in moment.rows(layer.id)})
+            moment = refs.collections.begin()
+            (state,) = moment.refs.branches
+            seen.append({key for layer in state.layers for key, _ in moment.rows(layer.id)})
         return seen
 
     with ThreadPoolExecutor(4) as pool:

@@ -104,8 +104,7 @@ NAME = "SELECT pg_advisory_xact_lock(hashtextextended(%s || ' ref new', 0))"
 
 
 def begin_collection(refs: RepositoryRefs) -> object:
-    with refs.collections.begin() as moment:
-        return moment
+    return refs.collections.begin()
 
 
 def change_settings(refs: RepositoryRefs) -> object:

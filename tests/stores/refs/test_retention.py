@@ -45,8 +45,8 @@ def keep(refs: RepositoryRefs, retention: Retention | None) -> None:
 
 def begin(refs: RepositoryRefs) -> set[str]:
     """Return what expires as a collection begins."""
-    with refs.collections.begin() as moment:
-        return {each.message for each in moment.refs.commits if each.id in moment.expiring}
+    moment = refs.collections.begin()
+    return {each.message for each in moment.refs.commits if each.id in moment.expiring}
 
 
 def fence(refs: RepositoryRefs) -> int:
@@ -86,16 +86,16 @@ def test_what_is_not_kept_expires_for_good(store: RefStore, refs: RepositoryRefs
     ids = [each.id for each in made.values()]
     assert begin(refs) == set()
     keep(refs, HEADS_ALONE)
-    with refs.collections.look() as moment:
-        assert moment.expiring == moment.unkept == {made["one"].id, made["two"].id}
+    moment = refs.collections.look()
+    assert moment.expiring == moment.unkept == {made["one"].id, made["two"].id}
     assert refs.commits.expired(ids) == set()
     assert begin(refs) == {"one", "two"}
     assert refs.commits.expired(ids) == {made["one"].id, made["two"].id}
     assert refs.commits.expired(ids[1:]) == {made["two"].id}
     assert refs.commits.expired([]) == set()
     keep(refs, None)
-    with refs.collections.begin() as moment:
-        assert (moment.expired, moment.expiring) == ({made["one"].id, made["two"].id}, set())
+    moment = refs.collections.begin()
+    assert (moment.expired, moment.expiring) == ({made["one"].id, made["two"].id}, set())
     assert [refs.commits.find(each) for each in ids] == list(made.values())
     other = a_repository("other")
     store.create_repository(other, FIRST, "ann")
@@ -232,8 +232,8 @@ def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
 
 def begin_trees(refs: RepositoryRefs) -> set[str]:
     """Return which commits lose their trees as a collection begins."""
-    with refs.collections.begin(trees=True) as moment:
-        return {each.message for each in moment.refs.commits if each.id in moment.collecting}
+    moment = refs.collections.begin(trees=True)
+    return {each.message for each in moment.refs.commits if each.id in moment.collecting}
 
 
 def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
@@ -245,9 +245,9 @@ def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
     assert refs.settings.get().retention == Retention(0, tree_days=1)
     assert begin_trees(refs) == set()
     keep(refs, Retention(0, tree_days=0))
-    with refs.collections.look() as moment:
-        assert moment.collecting == moment.treeless == set(ids[:2])
-        assert moment.collected == set()
+    moment = refs.collections.look()
+    assert moment.collecting == moment.treeless == set(ids[:2])
+    assert moment.collected == set()
     # One that collects objects alone gives up no tree.
     begin(refs)
     assert refs.commits.collected(ids) == set()
@@ -255,8 +255,8 @@ def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
     assert refs.commits.collected(ids) == refs.commits.expired(ids) == set(ids[:2])
     assert refs.commits.collected(ids[2:]) == refs.commits.collected([]) == set()
     assert begin_trees(refs) == set()
-    with refs.collections.look() as moment:
-        assert (moment.collected, moment.collecting) == (set(ids[:2]), set())
+    moment = refs.collections.look()
+    assert (moment.collected, moment.collecting) == (set(ids[:2]), set())
 
 
 def test_trees_go_as_soon_as_commits_expire_without_a_time(refs: RepositoryRefs) -> None:
