@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from campaigns.postgres import fresh_database
 from sparklake.errors import (
     InvalidInputError,
+    LakeClosedError,
     RaceLostError,
     RefStoreUnavailableError,
     SparklakeError,
@@ -415,8 +416,7 @@ def test_a_session_that_ends_within_a_transaction_is_told(
     stream = refs.staging.rows(top(refs).id)
     next(stream)
     end_sessions(admin)
-    with pytest.raises(RefStoreUnavailableError, match=r"terminat|closed"):
-        list(stream)
+    assert len(list(stream)) == 10_999  # They are copied before the first one is read.
     connections = Connections(shared_dsn)
 
     def work() -> None:
@@ -476,7 +476,7 @@ def test_a_closed_store_says_so(shared_dsn: str) -> None:
     store = connect_ref_store(shared_dsn)
     store.close()
     store.close()
-    with pytest.raises(RefStoreUnavailableError, match="closed"):
+    with pytest.raises(LakeClosedError, match="closed"):
         store.list_repositories()
 
 
