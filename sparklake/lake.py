@@ -151,7 +151,8 @@ class Lake:
     def __repr__(self) -> str:
         settings = self._settings
         place = "" if settings is None else "Postgres" if settings.dsn else str(settings.home)
-        return f"Lake({place})"
+        # fsspec keeps one file system for each text of its arguments, so lakes differ.
+        return f"<Lake({place}) at {id(self):#x}>"
 
     def _repr_html_(self) -> str:
         # The lake may be closed.

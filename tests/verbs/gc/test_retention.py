@@ -453,7 +453,7 @@ def test_a_read_that_a_collection_overtakes_says_so(
 ) -> None:
     repo.settings.set_retention(7)
     collector = repo.collect_garbage
-    overtaken = just_before(LocalStore, "get", lambda: collector(grace=NO_GRACE))
+    overtaken = just_before(LocalStore, "get_part", lambda: collector(grace=NO_GRACE))
     with overtaken, pytest.raises(ExpiredError):
         repo.read_bytes("main~2", "a")
     root = namespace_of(repo)
