@@ -187,3 +187,13 @@ def _end(is_done: threading.Event, say: Callable[[], object]) -> None:
         saying.start()
         saying.join(_SAY_SECONDS)
     os._exit(InterruptError.exit_code)
+
+
+EARLY_HANDLERS: list[object] = []
+"""The handler of SIGINT that a starting command set, until it handles interrupts itself."""
+
+
+def hand_over_interrupts() -> None:
+    """Have an interrupt raise KeyboardInterrupt from now on, as usual."""
+    if signal.getsignal(signal.SIGINT) in EARLY_HANDLERS:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

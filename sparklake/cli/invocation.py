@@ -201,8 +201,7 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
     if not options.owns_process:
         return nullcontext()
     # Lazy import: --help does not need it.
-    from sparklake.cli.start import hand_over_interrupts
-    from sparklake.interrupts import ending_soon
+    from sparklake.interrupts import ending_soon, hand_over_interrupts
 
     def say() -> None:
         out.fail(InterruptError())

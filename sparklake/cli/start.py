@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 
-_early: list[object] = []
-"""The handler of SIGINT until the command handles interrupts, if it is ours."""
-
 
 def main() -> int:
     """Run the command of this process; return its exit code."""
@@ -17,6 +14,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     # Lazy imports: an interrupt of an import would show its stack.
     from sparklake.errors import InterruptError
+    from sparklake.interrupts import EARLY_HANDLERS
 
     def end(*_: object) -> None:
         # Nothing is open yet.
@@ -24,7 +22,7 @@ def main() -> int:
         os._exit(InterruptError.exit_code)
 
     if is_ours:
-        _early.append(end)
+        EARLY_HANDLERS.append(end)
         signal.signal(signal.SIGINT, end)
     if interrupts:
         end()
@@ -32,9 +30,3 @@ def main() -> int:
     from sparklake.cli.main import main as run
 
     return run()
-
-
-def hand_over_interrupts() -> None:
-    """Have an interrupt raise KeyboardInterrupt from now on, as usual."""
-    if signal.getsignal(signal.SIGINT) in _early:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
