@@ -1,4 +1,4 @@
-"""Changed metadata of tables, and samples of Parquet files, in merge tasks."""
+"""Changed table metadata, and samples of Parquet files, in merge tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a table by the sides of a merge that have them."""
+"""A table's files, by the merge sides that have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of unions, and the signatures of their commits."""
+"""Union inputs, and the signatures of their commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges of rows of Delta tables: the files to read, and one commit by Delta itself."""
+"""Row merges in Delta tables: the files to read, and one commit by Delta itself."""
 
 from __future__ import annotations
 

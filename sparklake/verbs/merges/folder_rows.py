@@ -1,4 +1,4 @@
-"""Merges of the rows of Parquet folders."""
+"""Row merges in Parquet folders."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ Written_co = TypeVar("Written_co", covariant=True)
 
 
 class ChangedRows(Protocol[Written_co]):
-    """The changed files of a table in a merge of its rows, for one table format.
+    """A table's changed files in a row merge, for one table format.
 
     Methods raise InvalidInputError if the rows cannot be merged.
     """
@@ -115,7 +115,7 @@ class MergedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsResult(Generic[Written]):
-    """The result of a merge of rows: what was written, or the reason of a `refusal`.
+    """The result of a row merge: what was written, or the reason of a `refusal`.
 
     `keeps_union` reports that the union of files has the merged rows. `conflicting_rows` are the
     conflicts, computed on demand.

@@ -1,4 +1,4 @@
-"""The union of a table's histories on both sides of a merge: records and commit labels."""
+"""The union of a table's histories on both merge sides: records and commit labels."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class TableUnion:
 
 
 def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
-    """Return a union with the result of its pending merge of rows."""
+    """Return a union with the result of its pending row merge."""
     table = union.pending
     if result.keeps_union:
         return replace(union, pending=None)
@@ -213,7 +213,7 @@ def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
 
 
 def with_check(union: TableUnion, problem: UnmergeableTableError | None) -> TableUnion:
-    """Return a union with the result of its check of rows."""
+    """Return a union with the result of its row check."""
     if union.check is None or problem is None:
         return replace(union, check=None)
     return union.check.refused(problem)
