@@ -191,12 +191,12 @@ class Session(psycopg.Connection[TupleRow]):
 def _until(gen: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
     """Limit the waits of a generator of psycopg; the end is a PoolTimeout."""
     try:
-        wanted = next(gen)
+        events = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield events
             if not ready and time.monotonic() > deadline:
                 raise PoolTimeout("the pool has no free connection")
-            wanted = gen.send(ready)
+            events = gen.send(ready)
     except StopIteration as end:
         return cast("T", end.value)
 

@@ -100,7 +100,7 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
 
 
 def _lost(steps: Steps, missing: Collection[str]) -> set[str]:
-    """Return the tree files that are still missing, and still required.
+    """Return the missing tree files that are still required.
 
     Since the start of the check, commits may have expired and collections deleted their trees.
     """

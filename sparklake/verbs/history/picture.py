@@ -24,9 +24,9 @@ _INK, _PALE = "#1f2933", "#7b8794"
 def svg(graph: HistoryGraph) -> str:
     """Return a picture with an element for each commit and edge, with their ids."""
     lanes = 1 + max((lane for each in graph.edges for lane in each.lanes), default=0)
-    left = 2 * _MARGIN + _LANE * (lanes - 1) + _GAP
+    start = 2 * _MARGIN + _LANE * (lanes - 1) + _GAP
     text = max((_text_width(each) for each in graph.nodes), default=0.0)
-    width = left + text + _DETAILS + 2 * _MARGIN
+    width = start + text + _DETAILS + 2 * _MARGIN
     height = _ROW * max(len(graph.nodes), 1) + 2 * _MARGIN
     size = f'width="{width:g}pt" height="{height:g}pt" viewBox="0 0 {width:g} {height:g}"'
     font = 'font-family="DejaVu Sans, sans-serif"'
@@ -37,7 +37,7 @@ def svg(graph: HistoryGraph) -> str:
         '<rect width="100%" height="100%" fill="white"/>',
         *map(_edge, edges),
         *map(_circle, graph.nodes),
-        *(part for node in graph.nodes for part in _texts(node, left, width - _DETAILS - _MARGIN)),
+        *(part for node in graph.nodes for part in _texts(node, start, width - _DETAILS - _MARGIN)),
         "</svg>\n",
     ]
     return "\n".join(parts)
