@@ -102,7 +102,7 @@ def check_tree_files(steps: Steps, moment: Moment) -> CheckedTrees:
 def _lost(steps: Steps, missing: Collection[str]) -> set[str]:
     """Return the missing tree files that are still required.
 
-    Since the start of the check, commits may have expired and collections deleted their trees.
+    While a check runs, commits may expire, and collections may delete their trees.
     """
     moment = moment_of(steps.context)
     trees = _trees(moment, with_collected=False)

@@ -79,7 +79,7 @@ class RowCheck:
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """The merged history of one table, or the reason for its `refusal`.
+    """One merged history, or the reason for its `refusal`.
 
     `folder` is that of the table's metadata, and `log` has its changed keys. They result in
     dest's metadata with `files` added, in the metadata of the side `taken` as a whole or, if
