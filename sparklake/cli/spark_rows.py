@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sparklake.cli.options import one_of, option
 from sparklake.documents import Document
 from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.graveler.refs.names import suggestion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,8 +22,10 @@ _NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")
 
 DIFF_TYPES = ("added", "removed", "changed", "conflict")
 
-complete_format = one_of("parquet", "delta", "orc", "csv", "json")
-"""The completion of Spark format names. Spark may support others."""
+_FORMATS = ("parquet", "delta", "orc", "csv", "json")
+"""Common formats. Spark may support others."""
+
+complete_format = one_of(*_FORMATS)
 
 RowsFormatOption = Annotated[
     str,
@@ -41,6 +44,9 @@ ToOption = Annotated[
 def source_rows(
     uri: str, source_format: str, options: Mapping[str, str] | None = None
 ) -> DataFrame:
+    # Before Spark starts, which takes seconds.
+    if source_format.lower() not in _FORMATS and (hint := suggestion(source_format, _FORMATS)):
+        raise InvalidInputError(f"Spark has no format {source_format!r}{hint}")
     # Lazy import: only commands that use Spark need it.
     from sparklake.session import spark_session
     from sparklake.verbs.tables.spark_places import handled_uri

@@ -145,3 +145,10 @@ def test_staged_changes_that_are_left_out_are_named(scene: Scene) -> None:
     assert line in run("merge", dev, main, "--dry-run").out.decode()
     assert json.loads(run("--output", "json", "merge", dev, main, "--dry-run").out)["dirty"]
     assert run("merge", dev, main).err == f"{note}\n"
+
+
+def test_a_misspelled_format_is_refused_before_spark_starts(scene: Scene) -> None:
+    refusal = "Spark has no format 'cvs' (did you mean 'csv'?)"
+    target = scene.uri("main", "t")
+    assert refusal in failed(2, "write", target, "--from", "/nothing.csv", "--source-format", "cvs")
+    assert refusal in failed(2, "import", scene.uri("main"), "--rows", "/no.csv", "--format", "cvs")

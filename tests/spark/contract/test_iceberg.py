@@ -13,7 +13,12 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
+from sparklake.errors import (
+    InvalidImportError,
+    InvalidInputError,
+    MissingDependencyError,
+    ObjectNotFoundError,
+)
 from tests.support.iceberg import HandTable
 from tests.support.spark import has_iceberg
 
@@ -172,6 +177,9 @@ def test_what_is_refused(repo: Repository, spark: SparkSession, tmp_path: Path) 
     with pytest.raises(Exception, match=r"FAILED_READ_FILE|field Ids"):
         repo.read("main", TABLE).collect()
     table.write(**{"format-version": 9})
-    take(repo, table.folder)
+    with pytest.raises(InvalidImportError, match="has the format version 9, and sparklake reads"):
+        take(repo, table.folder)
+    for each in (table.folder / "metadata").iterdir():
+        main.put(f"{TABLE}/metadata/{each.name}", each.read_bytes())
     with pytest.raises(InvalidInputError, match=r"'tables/t' at 'main' .* format version 9"):
         repo.read("main", TABLE)
