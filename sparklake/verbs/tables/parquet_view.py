@@ -122,11 +122,15 @@ def no_data_file(
     table: TableVersion, columns: PartitionColumns | None = None
 ) -> ObjectNotFoundError:
     """Return the error for a table without rows, with the reason for those in other folders."""
-    stray = columns and columns.stray
-    reason = (
-        f", only in folders that are no partitions, such as {stray!r}: read these one by one, or "
-        "all files with the option recursiveFileLookup=true"
-        if stray
-        else ""
-    )
+    stray, reason = columns and columns.stray, ""
+    if stray:
+        reason = (
+            f", only in folders that are no partitions, such as {stray!r}: read these one by one, "
+            "or all files with the option recursiveFileLookup=true"
+        )
+    elif set(table.path) & set("*?["):
+        reason = (
+            ": paths are literal, without wildcards. Read its folder and filter a partition "
+            "column, or pass several paths"
+        )
     return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}{reason}")

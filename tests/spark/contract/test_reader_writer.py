@@ -217,5 +217,7 @@ def test_what_cannot_be_read_is_refused(lake: Lake, rows: DataFrame, root: str) 
     for base, path in ((f"{root}o", f"{root}p/day=1"), (f"{root}o", f"{root}o/2026-07-01")):
         with pytest.raises(InvalidInputError, match="is not a partition folder below the basePath"):
             lake.read.option("basePath", base).parquet(path)
+    with pytest.raises(ObjectNotFoundError, match="paths are literal, without wildcards"):
+        lake.read.csv(f"{root}*.csv")
     with pytest.raises(InvalidUriError):
         lake.read.option("basePath", "/tmp/o").parquet(f"{root}o/day=2026-07-01")
