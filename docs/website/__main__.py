@@ -46,7 +46,18 @@ def main() -> int:
     built = subprocess.run(command, cwd=ROOT, check=False).returncode
     if built == 0:
         reorder_index(SITE / "search.json")
+        show_way_home(SITE / "404.html")
     return built
+
+
+def show_way_home(page: Path) -> None:
+    """Add links to the page of the error 404."""
+    title = "<h1>404 - Not found</h1>"
+    text = page.read_text(encoding="utf-8")
+    if title not in text:
+        raise ValueError(f"{page} has no {title}: adapt it to the theme")
+    way = '<p>This page does not exist. Go to the <a href="/">home page</a>, or search above.</p>'
+    page.write_text(text.replace(title, f"{title}\n  {way}"), encoding="utf-8")
 
 
 def write_pages(folder: Path) -> list[str]:

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 _LESS_READ = ("design/", "benchmarks/", "campaigns/")
+_TITLES = {
+    "merging.html": ("Conflicts of merges",),
+    "purge.html": ("GDPR: erase data from all history",),
+    "hooks.html": ("Approvals and other checks before a change",),
+    "cookbook.html#undo-a-bad-load": ("Undo a load, a merge or a move",),
+}
+"""Other titles of pages and sections, beginning with words that readers search for."""
 _TAG = re.compile(r"<[^>]+>")
 
 
 def reorder_index(path: Path) -> None:
     """Rewrite an index so that guides and commands come before decisions and constants."""
     index = json.loads(path.read_text(encoding="utf-8"))
-    index["items"] = [each for each in map(entry, index["items"]) if each is not None]
+    items = [each for each in map(entry, index["items"]) if each is not None]
+    index["items"] = [*renamed(items), *items]
     path.write_text(json.dumps(index), encoding="utf-8")
+
+
+def renamed(items: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield copies of items under the other titles of their pages."""
+    for item in items:
+        for title in _TITLES.get(item["location"], ()):
+            yield {**item, "title": title, "level": 1}
 
 
 def entry(item: dict[str, Any]) -> dict[str, Any] | None:
