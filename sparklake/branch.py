@@ -167,11 +167,15 @@ class Branch:
         content_type: str = DEFAULT_CONTENT_TYPE,
         once: str | Once | None = None,
     ) -> ObjectInfo:
-        """Copy a local file of any size into the storage namespace and stage it."""
+        """Copy a local file of any size into the storage namespace and stage it.
+
+        A path that ends with a '/' is a folder, to which the file's name is added.
+        """
         from sparklake.verbs.objects.stage import Labels, put_file
 
-        labels = Labels(metadata or {}, content_type)
-        return put_file(self._context, self.name, path, Path(file), labels)
+        labels, file = Labels(metadata or {}, content_type), Path(file)
+        key = f"{path}{file.name}" if path.endswith("/") else path
+        return put_file(self._context, self.name, key, file, labels)
 
     @verb("put_many", COUNT)
     def put_many(

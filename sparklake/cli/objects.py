@@ -64,7 +64,11 @@ def put(
     if not recursive and file != STDIN and Path(file).is_dir():
         typed = _typed("put -r", file, uri)
         raise InvalidInputError(f"{file} is not a file but a folder: write `{typed}`")
-    target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
+    target, metadata = folder_uri(uri), labels(meta)
+    if not recursive and (not target.key or target.key.endswith("/")):
+        if file == STDIN:
+            raise InvalidInputError(f"stdin has no name: add one, as in {target}NAME")
+        target = replace(target, key=f"{target.key}{Path(file).name}")
     run = invocation.once(once)
     branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:

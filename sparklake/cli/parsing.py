@@ -37,8 +37,9 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
     return shapes[0] if shapes else DiffShape.ROWS
 
 
-_DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
+_DURATION = re.compile(r"([0-9]{1,9})([smhdw])")
 _UNITS = {
+    "s": timedelta(seconds=1),
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
@@ -122,7 +123,7 @@ def duration(text: str) -> timedelta:
             return int(match[1]) * _UNITS[match[2]]
     except OverflowError:
         pass
-    raise InvalidInputError(f"{text!r} is not a duration: write 30m, 12h, 7d or 2w")
+    raise InvalidInputError(f"{text!r} is not a duration: write 30s, 15m, 12h, 7d or 2w")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -26,6 +27,9 @@ ROWS_METADATA_KEY = "sparklake.merge.rows"
 DROPPED_METADATA_KEY = "sparklake.merge.dropped"
 
 
+_REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{64})[.]$", re.MULTILINE)
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One version of a repository. `creation_date` is in unix seconds."""
@@ -41,6 +45,17 @@ class Commit:
 
     def _repr_html_(self) -> str:
         return commits_html(f"commit {self.id[:12]}", [self])
+
+
+def reverting_line(commit_id: CommitId) -> str:
+    """Return the line of a revert's message that identifies the undone commit, as in Git."""
+    return f"This reverts commit {commit_id}."
+
+
+def reverted_commit(commit: Commit) -> str | None:
+    """Return the id of the commit that a revert undoes, by its message."""
+    match = _REVERTED.search(commit.message)
+    return None if match is None else match[1]
 
 
 def commits_html(caption: str, commits: Iterable[Commit]) -> str:

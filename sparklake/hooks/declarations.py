@@ -133,6 +133,10 @@ def _globs(event: EventName, data: Any, node: yaml.Node) -> tuple[str, ...]:
 
 
 def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any:
+    if inside == "$" and not isinstance(data, dict):
+        raise InvalidHooksError(
+            f"line 1: a hook file is a YAML mapping with `name`, `on` and `hooks`, not {data!r:.60}"
+        )
     try:
         return msgspec.convert(data, shape)
     except msgspec.ValidationError as error:

@@ -127,7 +127,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (13, "object_not_found", ["cat", "R/main/../x"]),
     (2, "invalid_key", ["put", "-", "R/main/a\0b"]),
     (2, "invalid_uri", ["put", "-", "R/main/\udcff"]),
-    (2, "invalid_uri", ["put", "-", "R/main/"]),
+    (2, "invalid_input", ["put", "-", "R/main/"]),
     (2, "invalid_uri", ["put", "-", "R/main"]),
     (2, "invalid_uri", ["rm", "R/main/"]),
     (2, "invalid_uri", ["rm", "-r", "R/main"]),

@@ -100,3 +100,5 @@ def test_files_are_checked_before_they_are_committed(tmp_path: Path) -> None:
     assert ok("hooks", "validate", str(good)) == f"{good}: pre-commit, post-commit: rows\n"
     assert f"{bad}: line 4: hooks[0].type: " in failed(2, "hooks", "validate", str(good), str(bad))
     assert "cannot read" in failed(2, "hooks", "validate", str(tmp_path / "none.yaml"))
+    bad.write_text("no mapping")
+    assert "a hook file is a YAML mapping" in failed(2, "hooks", "validate", str(bad))

@@ -152,3 +152,27 @@ def test_a_misspelled_format_is_refused_before_spark_starts(scene: Scene) -> Non
     target = scene.uri("main", "t")
     assert refusal in failed(2, "write", target, "--from", "/nothing.csv", "--source-format", "cvs")
     assert refusal in failed(2, "import", scene.uri("main"), "--rows", "/no.csv", "--format", "cvs")
+
+
+def test_a_path_that_ends_with_a_slash_is_a_folder(scene: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1")
+    for uri in (scene.uri("main", "raw/"), scene.uri("main", "")):
+        ok("put", str(file), uri)
+    assert scene.paths("main") == ["a.csv", "raw/a.csv"]
+    assert "stdin has no name" in failed(2, "put", "-", scene.uri("main", "raw/"))
+
+
+def test_merged_changes_that_were_reverted_are_brought_back_as_proposed(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    main, dev = scene.uri("main"), scene.uri("dev")
+    ok("branch", "create", dev, "--source", main)
+    scene.commit("dev", {"b": "2"})
+    ok("merge", dev, main)
+    ok("revert", main, main, "--parent-number", "1")
+    assert scene.paths("main") == ["a"]
+    error = failed(4, "merge", dev, main)
+    assert "reverted them in commit" in error
+    ok(*proposed(error))
+    assert scene.paths("main") == ["a", "b"]
+    assert "reverted" not in failed(4, "merge", dev, main)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
-from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
+from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit, reverted_commit
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.planning.path_filter import PATHS_NOUN, PathFilter, filter_for, first_paths
 from sparklake.graveler.ports import BranchState
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
@@ -34,6 +36,9 @@ from sparklake.verbs.merges.three_way import (
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
+
+_MAX_SEARCHED = 1000
+"""The maximum number of commits to search for the revert of a merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +139,7 @@ def _sides(
     dest = bases.context.graph.head(state)
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not options.allow_empty:
-        raise nothing_to_merge(bases.context, ref, state.name)
+        raise nothing_to_merge(bases.context, ref, state.name, head=dest)
     trees = ThreeWayTrees(
         base=base,
         source=source.meta_range_id,
@@ -148,7 +153,11 @@ def _sides(
 
 
 def nothing_to_merge(
-    context: Context, source: ResolvedRef, dest: str, paths: Sequence[str] | None = None
+    context: Context,
+    source: ResolvedRef,
+    dest: str,
+    paths: Sequence[str] | None = None,
+    head: Commit | None = None,
 ) -> NoChangesError:
     what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
     reason = f"{dest!r} already has {what} in commit {source.commit.id[:12]}"
@@ -158,7 +167,35 @@ def nothing_to_merge(
             f", and the staged changes of {name!r} are not committed. Commit them first: "
             f"`sparklake commit lakefs://{context.info.name}/{name} -m MESSAGE`"
         )
+    elif head is not None:
+        reason += _reverted(context, source.commit, dest, head)
     return NoChangesError(f"nothing to merge: {reason}")
+
+
+def _reverted(context: Context, source: Commit, dest: str, head: Commit) -> str:
+    """Return how to bring back changes of a source whose merge was reverted, or ""."""
+    undone, merges = set[str](), {source.id}
+    walk = Walk(context.graph)
+    line = list(islice(_first_parents(walk, head), _MAX_SEARCHED))
+    merges |= {each.id for each in line if source.id in each.parents[1:]}
+    for each in line:
+        origin = None if each.id in undone else reverted_commit(each)
+        if origin in merges:
+            place = f"lakefs://{context.info.name}"
+            return (
+                f", but {each.committer} reverted them in commit {each.id[:12]}. To bring them "
+                f"back, revert that: `sparklake revert {place}/{dest} {place}/{each.id[:12]}`"
+            )
+        if origin is not None:
+            undone.add(origin)
+    return ""
+
+
+def _first_parents(walk: Walk, commit: Commit) -> Iterator[Commit]:
+    yield commit
+    while parents := walk.parents(commit.id):
+        commit = walk.commit(parents[0])
+        yield commit
 
 
 def _merge_once(

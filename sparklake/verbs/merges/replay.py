@@ -13,6 +13,7 @@ from sparklake.graveler.commits import (
     ROWS_METADATA_KEY,
     WINNERS_METADATA_KEY,
     Commit,
+    reverting_line,
 )
 from sparklake.graveler.graph.merge_base import own_commits
 from sparklake.graveler.guards import actions_of
@@ -88,7 +89,7 @@ def revert(
     check_kept(context, [each.before.id for each in changes if each.before is not None])
     steps = []
     for origin, before in changes:
-        default = f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
+        default = f"Revert {_subject(origin)}\n\n{reverting_line(origin.id)}"
         message = options.message or default
         signature = sign(context, message, options.committer, options.metadata)
         steps.append(_ReplayStep(f"revert {origin.id[:12]}", origin, before, signature))

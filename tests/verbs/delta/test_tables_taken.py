@@ -110,7 +110,7 @@ def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:
 @pytest.mark.parametrize("strategy", ["newest-wins", "keep-both", "union-lines"])
 def test_no_other_strategy_takes_a_table(desk: Desk, strategy: str) -> None:
     clash(desk)
-    words = r"choose a strategy, such as source-wins or dest-wins, .*or merge the rows by key"
+    words = r"choose a strategy, such as source-wins or dest-wins, .*or merge its rows by key: "
     with refused(desk.repo, words):
         desk.repo.merge("dev", "main", strategy, rules={"other/**": "source-wins"})
 
