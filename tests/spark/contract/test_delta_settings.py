@@ -53,6 +53,7 @@ def create(spark: SparkSession) -> Callable[..., None]:
     return write
 
 
+@pytest.mark.system
 def test_what_both_sides_did_to_tables_is_combined(
     repo: Repository, edit: Edit, create: Callable[..., None], spark: SparkSession
 ) -> None:
@@ -148,6 +149,7 @@ def test_what_both_sides_did_to_tables_is_combined(
     assert at(repo, "made") == [(1, 1), (2, 3)]
 
 
+@pytest.mark.system
 def test_what_a_conflict_between_settings_says_leads_out(
     repo: Repository, edit: Edit, create: Callable[..., None]
 ) -> None:
