@@ -250,7 +250,7 @@ def test_merge_bases_that_disagree_on_a_table(repo: Repository, spark: SparkSess
     assert rows_of(repo, spark, "with-rule") == both
     change(repo, spark, "x", "UPDATE {} SET k = 'of x' WHERE id IN (1, 10)")
     change(repo, spark, "y", "UPDATE {} SET k = 'of y' WHERE id IN (1, 2)")
-    with pytest.raises(MergeConflictError, match=r"a rule PATH/=rows\(KEY\)"):
+    with pytest.raises(MergeConflictError, match=r"--rule 'tables/orders/=rows\(KEY\)'"):
         repo.merge("x", "y")
     # Both sides changed key 1, and the bases disagree on key 10.
     with pytest.raises(MergeConflictError, match=r"such as rows\(id, then=source-wins\)") as raised:
