@@ -118,7 +118,12 @@ def work(dsn: str, name: str, number: int, start: threading.Barrier) -> list[Exc
 
 
 @pytest.mark.parametrize(
-    "size", [1, 2, *(pytest.param(each, marks=pytest.mark.system) for each in (4, 20))]
+    "size",
+    [
+        *(1, 2),
+        pytest.param(4, marks=pytest.mark.system),
+        pytest.param(20, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_four_times_as_many_verbs_as_sessions_all_finish(
     server: str, tmp_path: Path, size: int
