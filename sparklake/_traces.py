@@ -18,6 +18,6 @@ def own_frames(error: BaseException) -> Iterator[str]:
     """Yield the lines of the user's own code that led to an error."""
     for frame in traceback.extract_tb(error.__traceback__):
         if not frame.filename.startswith(_HIDDEN) and frame.line:
-            place = "cell" if "ipykernel_" in frame.filename else Path(frame.filename).name
-            place = "cell" if frame.filename.startswith("<ipython-input") else place
+            is_cell = "ipykernel_" in frame.filename or frame.filename.startswith("<ipython-input")
+            place = "cell" if is_cell else Path(frame.filename).name
             yield f"{place}, line {frame.lineno}: {frame.line}"
