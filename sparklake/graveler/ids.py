@@ -33,6 +33,11 @@ _GENERATIONS = 1 << 32
 _ID = re.compile("[0-9a-f]{64}")
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text has the form of the id of a range or tree."""
+    return _ID.fullmatch(text) is not None
+
+
 def is_generation(range_id: str, first: str) -> bool:
     """Return whether an id is a fileID, or one of its later generations.
 
@@ -41,7 +46,7 @@ def is_generation(range_id: str, first: str) -> bool:
     """
     if range_id == first:
         return True
-    if not _ID.fullmatch(range_id):
+    if not is_id(range_id):
         return False
     return (int(range_id, 16) - int(first, 16)) % (1 << 256) < _GENERATIONS
 

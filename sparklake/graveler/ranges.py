@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks.block import EMPTY, Block, block_of_records, concatenated
 from sparklake.graveler.blocks.encoded import MAX_BYTES, SUFFIX_BYTES
 from sparklake.graveler.buffers import Ids
-from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId, RangeId, record_id
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId, RangeId, is_id, record_id
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.records import Record, decode_record, encode_record
@@ -50,7 +49,6 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
 
 _COUNTS = range(MAX_BYTES // (RECORD_ID_BYTES + SUFFIX_BYTES))
 _MAX_SIZE = (1 << 63) - 1
-_is_id = re.compile("[0-9a-f]{64}").fullmatch
 _DECODED_AT_ONCE = 1024
 _MOST_DECODED = 4096  # Per metarange, decoded one by one.
 _FEW = 16  # Up to this many ranges, decoding one by one is faster than decoding columns.
@@ -209,7 +207,7 @@ def _range_info(record: Record) -> RangeInfo:
         range_id = RangeId(decoded.identity.decode())
     except (DecodeError, UnicodeDecodeError) as error:
         raise _no_range(decoded.key) from error
-    if message.max_key != decoded.key or not _is_id(range_id):
+    if message.max_key != decoded.key or not is_id(range_id):
         raise _no_range(decoded.key)
     # Whatever plans by impossible numbers would need endless memory.
     if message.count not in _COUNTS or message.estimated_size > _MAX_SIZE:
