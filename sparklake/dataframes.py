@@ -280,8 +280,8 @@ def _in_folders(rows: DataFrame, base: str, paths: Sequence[str]) -> Column:
     """Return the condition of rows to be in the given partition folders of a table."""
     from pyspark.sql.functions import lit
 
-    from sparklake.delta_log.table_files import partition_of, partition_value
     from sparklake.frames.tables.row_values import column
+    from sparklake.metadata.delta.table_files import partition_of, partition_value
 
     start = f"{str(object_uri(base)).rstrip('/')}/"
     conditions = []

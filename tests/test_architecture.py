@@ -21,7 +21,7 @@ NAME = re.compile(r"`(\w+)(?:\.(\w+))?`")
 # Imports, modules that are run, and functions that are named by a string.
 OF_TESTS = re.compile(r"\b(?:from|import) tests\b|[\"'\s]tests\.\w+")
 
-LAYOUT = ROOT / "sparklake" / "namespace" / "layout.py"
+LAYOUT = ROOT / "sparklake" / "layout.py"
 SPELLED = re.compile(r"_lakefs/|_sparklake/|^data/?$|^data/")
 NO_KEYS = {
     "sparklake/stores/embedded/home.py": "a folder of Postgres",
@@ -44,7 +44,7 @@ def texts(path: Path) -> Iterator[str]:
 
 @pytest.mark.system
 def test_only_the_layout_spells_keys_of_a_namespace() -> None:
-    modules = {path.relative_to(ROOT).as_posix(): path for path in LAYOUT.parents[1].rglob("*.py")}
+    modules = {path.relative_to(ROOT).as_posix(): path for path in LAYOUT.parent.rglob("*.py")}
     assert set(NO_KEYS) <= set(modules)
     spelled = {
         name: found
@@ -119,8 +119,8 @@ BARE_SCHEME = re.compile(rf"[\^(]*(?:(?:{SCHEMES}):/{{0,3}}|(?:s3[an]|abfss?|was
 # What lakeFS reads, and how Hadoop spells paths in the files of Delta and Iceberg, are formats.
 FORMATS = {
     "sparklake/graveler/dumps/lakefs_limits.py",
-    "sparklake/delta_log/paths.py",
-    "sparklake/iceberg_metadata/file_names.py",
+    "sparklake/metadata/delta/paths.py",
+    "sparklake/metadata/iceberg/file_names.py",
 }
 
 

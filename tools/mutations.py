@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("graveler", "verbs", "delta_log", "iceberg_metadata")
+PACKAGES = ("graveler", "verbs", "metadata")
 NOT_HERE = ("spark", "system", "airflow", "dbt", "docs", "cli", "jobs", "benchmarks", "campaigns")
 """Folders of tests that start a JVM or many processes, or are about other code."""
 FAST = "not spark and not system and not exhaustive"

@@ -52,7 +52,7 @@ TESTS = (
     "tests/graveler/test_times.py",
     "tests/golden",
     "tests/stores/objects",
-    "tests/delta_log/test_rewrite.py",
+    "tests/metadata/delta/test_rewrite.py",
     "tests/verbs/merges",
     "tests/cli/test_help.py",
     "tests/cli/test_grammar.py",

@@ -24,7 +24,7 @@ from campaigns.faults.specimens import Specimen, listing
 from sparklake import SparklakeError
 from sparklake.graveler.dumps.ref_files import MESSAGES, Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.records import Record, decode_record, plain_value
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.lakes import memory_lake
 

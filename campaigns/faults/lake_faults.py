@@ -31,7 +31,7 @@ from sparklake.graveler.sstable.directory import DIRECTORY
 from sparklake.graveler.sstable.layout import FOOTER_BYTES, ends_whole, meta_blocks
 from sparklake.graveler.sstable.range_files import make_range, read_range_file
 from sparklake.graveler.sstable.writer import make_table
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all, namespace_of, put_all
 from sparklake.verbs.checks.leftovers import dumped_file_ids

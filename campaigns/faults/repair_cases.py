@@ -11,7 +11,7 @@ from campaigns.faults.upkeep_cases import create_tag, dumped_state
 from sparklake import Branch, Commit, Repository
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.sstable.range_files import tree_file_key
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.stores.objects import normalise_store_uri, open_object, open_store
 from sparklake.stores.postgres.ref_store import PostgresRefs
 from sparklake.testing.lakes import commit_all, contents

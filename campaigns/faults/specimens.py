@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from sparklake import Branch, Lake, Repository
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.testing.lakes import commit_all, memory_lake, namespace_of, stage_table
 
 Question = Callable[["Specimen"], Any]

@@ -17,7 +17,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import update_table_metadata
 
 from sparklake import Branch, Repository
-from sparklake.iceberg_metadata.file_names import current_metadata, next_metadata
+from sparklake.metadata.iceberg.file_names import current_metadata, next_metadata
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

@@ -29,7 +29,7 @@ from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import BranchState, Layer, RefsSnapshot, RepositorySnapshot
 from sparklake.graveler.records import Record, decode_record, is_tombstone
 from sparklake.graveler.sstable.range_files import read_range_file, tree_file_key
-from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER
+from sparklake.layout import DATA_FOLDER, PURGES_FOLDER
 from sparklake.rows.objects import object_info
 from sparklake.testing.memory import MemoryRefStore
 from sparklake.testing.memory.registers import MemoryCollections

@@ -11,7 +11,7 @@ from unittest import mock
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, ObjectStore
-from sparklake.namespace.layout import sweep_claim_key
+from sparklake.layout import sweep_claim_key
 from sparklake.testing.memory.branches import MemoryBranches
 from sparklake.testing.memory.staging import MemoryStaging
 from sparklake.verbs.gc.runs import Sweep

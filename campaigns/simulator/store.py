@@ -14,7 +14,7 @@ from unittest import mock
 
 from sparklake.errors import MissingFileError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local.provider import LOCAL
 from sparklake.stores.objects.s3.provider import S3

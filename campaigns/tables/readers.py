@@ -16,7 +16,7 @@ from campaigns.iceberg.branch_tables import at as open_iceberg
 from campaigns.tables.log_reader import Log, WrongTableError, contents_of
 from campaigns.tables.operations import PART, Contents, Row, Table, in_order
 from sparklake import Repository
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, current_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

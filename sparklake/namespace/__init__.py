@@ -1,1 +1,1 @@
-"""The storage namespace of a repository: layout, addresses, markers, leftovers."""
+"""The storage namespace of a repository: addresses, markers, leftovers."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sparklake.graveler.blocks.entry_columns import EntryColumns
 from sparklake.graveler.buffers import Mask, mask_of
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.stores.objects import describe_store
 from sparklake.stores.objects.addresses import (
     are_local,

@@ -10,7 +10,7 @@ from datetime import timedelta
 from sparklake.errors import StorePermissionError
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.times import SECOND
-from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, PROBE_PREFIX, REPORT_NAME
+from sparklake.layout import CHECKS_FOLDER, OPEN_CHECKS, PROBE_PREFIX, REPORT_NAME
 from sparklake.stores.objects.temporary import ABANDONED_SECONDS, remove_temporary
 
 

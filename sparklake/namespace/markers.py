@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparklake.errors import CollectionRunningError, CorruptFileError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import OPEN_PURGES_FOLDER, SWEEP_MARKER_KEY
+from sparklake.layout import OPEN_PURGES_FOLDER, SWEEP_MARKER_KEY
 
 ENDED = b"ended"
 """The decision that a collection or a purge deletes nothing."""

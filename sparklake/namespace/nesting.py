@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sparklake.errors import NamespaceInUseError, StorePermissionError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.stores.objects import find_local_path, local_uri, open_store, split_uri
 
 _FOLDERS_KEPT = 65536

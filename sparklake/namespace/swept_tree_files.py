@@ -9,7 +9,7 @@ from pathlib import Path
 from sparklake.errors import CollectionRunningError, CollectionStartedError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.range_files import tree_file_key
-from sparklake.namespace.layout import candidates_key
+from sparklake.layout import candidates_key
 from sparklake.namespace.lookups import find_missing
 from sparklake.namespace.markers import marked_run, open_markers
 

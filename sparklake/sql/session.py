@@ -9,7 +9,6 @@ from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
-from sparklake.delta_log.table_files import partition_folder
 from sparklake.errors import (
     InvalidInputError,
     InvalidRefError,
@@ -17,6 +16,7 @@ from sparklake.errors import (
     SparklakeError,
     TableChangedError,
 )
+from sparklake.metadata.delta.table_files import partition_folder
 from sparklake.repository import Repository
 from sparklake.session import is_temporary_view, quoted
 from sparklake.sql.ref_statements import (

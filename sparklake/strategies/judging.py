@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklake.delta_log.file_names import log_folder
 from sparklake.errors import (
     ExpiredError,
     InvalidKeyError,
@@ -25,7 +24,8 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.iceberg_metadata.file_names import metadata_folder
+from sparklake.metadata.delta.file_names import log_folder
+from sparklake.metadata.iceberg.file_names import metadata_folder
 from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path

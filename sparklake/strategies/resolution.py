@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
-from sparklake.delta_log.table_files import is_skipped
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_folders
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, VERSION_HINT
+from sparklake.metadata.delta.file_names import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    commit_key,
+    folder_of_log,
+)
+from sparklake.metadata.delta.table_files import is_skipped
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, VERSION_HINT
 from sparklake.strategies.functions import FunctionStrategy
 from sparklake.strategies.path_globs import matches
 from sparklake.strategies.row_strategy import Rows

@@ -41,8 +41,8 @@ from sparklake.graveler.sstable.range_files import (
     tree_file,
 )
 from sparklake.interrupts import Threads
+from sparklake.layout import DATA_FOLDER
 from sparklake.namespace.addresses import full_addresses
-from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.namespace.lookups import OBJECT_THREADS, find_missing
 from sparklake.namespace.markers import is_sweep_open, open_purges
 from sparklake.rows.settings import Workspace

@@ -27,8 +27,8 @@ from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
+from sparklake.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
 from sparklake.namespace.nesting import NamespaceMarks, nested_error

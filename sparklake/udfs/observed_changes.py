@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import ChangedLogs
-from sparklake.delta_log.table_files import HIDDEN, is_hidden
 from sparklake.graveler.algebra.changes import BlockChanges, DifferingKeys
-from sparklake.iceberg_metadata.file_names import CHANGED_METADATA, metadata_folder
+from sparklake.metadata.delta.file_names import ChangedLogs
+from sparklake.metadata.delta.table_files import HIDDEN, is_hidden
+from sparklake.metadata.iceberg.file_names import CHANGED_METADATA, metadata_folder
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples, add_tables
 from sparklake.strategies.resolution import Resolution
 

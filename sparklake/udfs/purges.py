@@ -28,8 +28,8 @@ from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
+from sparklake.layout import DATA_FOLDER, purge_list_folder, purge_receipt_folder
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.namespace.layout import DATA_FOLDER, purge_list_folder, purge_receipt_folder
 from sparklake.namespace.nesting import NamespaceMarks, nested_error
 from sparklake.rows.objects import object_batch
 from sparklake.rows.records import RECORD_SCHEMA

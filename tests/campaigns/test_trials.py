@@ -188,7 +188,7 @@ def test_an_invented_commit_is_a_violation(
 ) -> None:
     """Without the check of ids, a changed commit would be restored."""
     from sparklake.graveler.dumps import dump
-    from sparklake.namespace.layout import REFS_MANIFEST_KEY
+    from sparklake.layout import REFS_MANIFEST_KEY
 
     with hostile_dumps.copied(specimen) as place:
         hostile_dumps.change_message(place)

@@ -9,8 +9,8 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.delta_log.vectors import new_vectors
-from sparklake.vectors.bitmaps import positions
+from sparklake.metadata.delta.vectors import new_vectors
+from sparklake.metadata.vectors.bitmaps import positions
 from tests.cli.running import Scene, ok, run, said
 from tests.support.written_tables import Action, add, created, remove
 

@@ -15,7 +15,7 @@ from sparklake import Commit, Lake, Repository
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
 from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.dumps.ref_files import Entity, read_ref_records
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import contents, files_below, memory_lake, namespace_of

@@ -39,7 +39,7 @@ from sparklake.graveler.sstable.foreign import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
 from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, tree_file_key
 from sparklake.graveler.sstable.writer import TableFile
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
 from tests.support.peer import needs_peer

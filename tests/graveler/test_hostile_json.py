@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from campaigns.postgres import SYSTEM_FOLDER
-from sparklake.delta_log.actions import decode_actions
-from sparklake.delta_log.checkpoints import checkpoint_parts, rewritten_checkpoint
-from sparklake.delta_log.union.predicates import parse_predicate
-from sparklake.delta_log.union.schemas import same_metadata
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
 from sparklake.graveler.dumps.dump import read_dump_manifest
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY, sweep_marker_key
+from sparklake.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY, sweep_marker_key
+from sparklake.metadata.delta.actions import decode_actions
+from sparklake.metadata.delta.checkpoints import checkpoint_parts, rewritten_checkpoint
+from sparklake.metadata.delta.union.predicates import parse_predicate
+from sparklake.metadata.delta.union.schemas import same_metadata
+from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.settings_file import read_settings_file
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
-from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.gc.runs import open_sweeps
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']

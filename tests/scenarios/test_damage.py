@@ -30,7 +30,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.columns import FileColumns
 from sparklake.stores.objects.local.files import store_errors

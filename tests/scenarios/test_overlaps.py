@@ -20,7 +20,7 @@ from sparklake.errors import (
     NamespaceInUseError,
     PurgeBlockedError,
 )
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.testing.lakes import (
     commit_all,
     contents,

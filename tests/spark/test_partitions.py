@@ -8,10 +8,15 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from sparklake.delta_log.table_files import NULL_PARTITION, is_skipped, partition_of, plain_files
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.exact_files import root_of, scan_groups, split_schema, with_partitions
 from sparklake.frames.tables.partitions import PartitionColumns, ValueType
+from sparklake.metadata.delta.table_files import (
+    NULL_PARTITION,
+    is_skipped,
+    partition_of,
+    plain_files,
+)
 from sparklake.rows.objects import OBJECT_SCHEMA
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from tests.support.cases import for_each

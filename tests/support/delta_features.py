@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparklake.delta_log.features import FEATURES
+from sparklake.metadata.delta.features import FEATURES
 
 _COLUMNS = "id BIGINT, name STRING"
 _INSERTS = ("INSERT INTO {t} (id, name) SELECT id, concat('n', id) FROM range(0, 10, 1, 2)",)

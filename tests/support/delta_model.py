@@ -8,9 +8,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import DeltaCommit
-from sparklake.delta_log.union.log_sides import LogSide
+from sparklake.metadata.delta.actions import Action, FileKey
+from sparklake.metadata.delta.delta_commits import DeltaCommit
+from sparklake.metadata.delta.union.log_sides import LogSide
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 

@@ -14,7 +14,7 @@ from sparklake.graveler.entries import Entry, encode_entry, entry_identity
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.records import Record, encode_record
 from sparklake.graveler.sstable.range_files import make_range, tree_file_key
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from tests.support.trees import write_meta_range
 

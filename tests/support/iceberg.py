@@ -15,7 +15,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.vectors.bitmaps import encode_bitmap, positions
+from sparklake.metadata.vectors.bitmaps import encode_bitmap, positions
 
 FIELDS = [
     {"id": 1, "name": "id", "required": False, "type": "long"},

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sparklake.delta_log import vectors
-from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.delta_commits import DeltaCommit
-from sparklake.delta_log.paths import encoded_z85
-from sparklake.delta_log.union.log_sides import LogSide
-from sparklake.vectors.bitmaps import Positions, positions
-from sparklake.vectors.frames import encode_vector, framed
+from sparklake.metadata.delta import vectors
+from sparklake.metadata.delta.actions import Action, FileKey
+from sparklake.metadata.delta.delta_commits import DeltaCommit
+from sparklake.metadata.delta.paths import encoded_z85
+from sparklake.metadata.delta.union.log_sides import LogSide
+from sparklake.metadata.vectors.bitmaps import Positions, positions
+from sparklake.metadata.vectors.frames import encode_vector, framed
 from tests.support.delta_model import PROTOCOL, metadata
 
 FILES = dict[str, bytes]()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import lit, when
 from pyspark.sql.types import StructType
 
-from sparklake.delta_log.table_files import Partition, partition_of, partition_value
 from sparklake.frames.tables.parquet_views import nullable
 from sparklake.frames.tables.row_values import column
 from sparklake.frames.tables.spark_sources import load, reading_files
+from sparklake.metadata.delta.table_files import Partition, partition_of, partition_value
 
 if TYPE_CHECKING:
     import pyarrow as pa

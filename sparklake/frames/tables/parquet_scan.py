@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 from pyspark.sql import types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from sparklake.delta_log.vectors import decode_vector
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.frames.tables.parquet_views import nullable, reader_features
 from sparklake.frames.tables.row_values import is_wider
+from sparklake.metadata.delta.vectors import decode_vector
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.content_file import ContentReader
 

@@ -11,8 +11,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sparklake.delta_log.table_files import NULL_PARTITION, Partition, folders_of, partition_below
 from sparklake.errors import InvalidInputError
+from sparklake.metadata.delta.table_files import (
+    NULL_PARTITION,
+    Partition,
+    folders_of,
+    partition_below,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,9 +35,9 @@ from sparklake.frames.tables.row_values import (
     row_struct,
 )
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, outcome_of
+from sparklake.metadata.union.file_sets import BASE, DEST, SIDES, SOURCE, Holders, bases_of
 from sparklake.strategies.row_decisions import row_decisions
 from sparklake.strategies.row_strategy import Newest, Rows, Then
-from sparklake.unions.file_sets import BASE, DEST, SIDES, SOURCE, Holders, bases_of
 
 OP, ROW = "op", "row"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NumericType, StructField, StructType
 
 from sparklake.frames.tables.column_names import NameRule
+from sparklake.metadata.union.types import common_type
 from sparklake.session import quoted
-from sparklake.unions.types import common_type
 
 
 def column(name: str) -> Column:

@@ -32,7 +32,7 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.visible import shell_word
 
 _VERSION = 1  # The version of commits from which a merge has dest as its first parent.

@@ -14,7 +14,7 @@ from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.namespace.layout import PROTECTION_RULES_KEY, RETENTION_RULES_KEY
+from sparklake.layout import PROTECTION_RULES_KEY, RETENTION_RULES_KEY
 
 T = TypeVar("T")
 

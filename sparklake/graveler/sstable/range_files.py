@@ -32,7 +32,7 @@ from sparklake.graveler.sstable.foreign import read_foreign
 from sparklake.graveler.sstable.layout import damaged_table, ends_whole, out_of_order
 from sparklake.graveler.sstable.reader import read_sstable
 from sparklake.graveler.sstable.writer import make_table
-from sparklake.namespace.layout import METADATA_FOLDER
+from sparklake.layout import METADATA_FOLDER
 
 _FILES_READ_AT_ONCE = 32
 _BYTES_READ_AT_ONCE = 16 * 1024 * 1024

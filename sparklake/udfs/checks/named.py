@@ -16,8 +16,8 @@ from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.blocks.columns import sha256_each
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.buffers import Positions, data_of
+from sparklake.layout import DATA_FOLDER
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.namespace.layout import DATA_FOLDER
 
 NAMED_SCHEMA = required_schema(
     high=pa.uint64(),

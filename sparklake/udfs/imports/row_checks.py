@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import LOG_FOLDER, STAGED_COMMITS
 from sparklake.errors import InvalidInputError, InvalidKeyError, InvalidRowsError, MissingFileError
 from sparklake.graveler.arrow_batches import with_column
 from sparklake.graveler.buffers import Mask, mask_of
@@ -20,6 +19,7 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.interrupts import Threads
+from sparklake.metadata.delta.file_names import LOG_FOLDER, STAGED_COMMITS
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.rows.imports import Defect, ImportTaskSettings, Reason
 from sparklake.rows.objects import microsecond_mtimes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sparklake.delta_log.actions import decode_actions, fields_of
-from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in
-from sparklake.delta_log.features import problem_of_log
-from sparklake.delta_log.file_names import files_of_version, log_listing
 from sparklake.errors import SparklakeError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.iceberg_metadata.metadata import NEWEST_VERSION
+from sparklake.metadata.delta.actions import decode_actions, fields_of
+from sparklake.metadata.delta.checkpoints import checkpoint_parts, fields_in
+from sparklake.metadata.delta.features import problem_of_log
+from sparklake.metadata.delta.file_names import files_of_version, log_listing
+from sparklake.metadata.iceberg.metadata import NEWEST_VERSION
 from sparklake.stores.objects import normalise_object_uri, open_store
 
 _PROTOCOL_BYTES = 1 << 20

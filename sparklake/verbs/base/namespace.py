@@ -14,7 +14,7 @@ from sparklake import errors
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.sstable.range_files import tree_file_key
-from sparklake.namespace.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY, PROBE_PREFIX
+from sparklake.layout import DATA_FOLDER, NAMESPACE_MARKER_KEY, PROBE_PREFIX
 from sparklake.namespace.nesting import find_enclosing
 from sparklake.stores.objects import (
     describe_store,

@@ -19,8 +19,8 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange, record_count
+from sparklake.layout import purge_receipt_folder
 from sparklake.namespace.addresses import OwnNamespace
-from sparklake.namespace.layout import purge_receipt_folder
 from sparklake.rows.diffs import DIFF_SCHEMA, DiffRow, diff_rows
 from sparklake.rows.objects import OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
 from sparklake.udfs.diffs import diff_body

@@ -15,7 +15,7 @@ from sparklake.errors import (
     NamespaceInUseError,
 )
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.namespace.layout import REPORT_NAME
+from sparklake.layout import REPORT_NAME
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.udfs.checks.compared import MAX_SAMPLED, write_findings
 from sparklake.verbs.base.context import Context

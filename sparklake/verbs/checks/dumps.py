@@ -8,7 +8,7 @@ from itertools import chain
 from sparklake.errors import CorruptFileError, RefsLostError, SparklakeError
 from sparklake.graveler.dumps.dump import DumpManifest, read_dump_manifest
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context

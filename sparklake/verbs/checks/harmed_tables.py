@@ -7,18 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import CorruptFileError, ExpiredError, InvalidInputError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.iceberg_metadata.file_names import metadata_version
+from sparklake.metadata.delta.table_files import is_hidden
+from sparklake.metadata.iceberg.file_names import metadata_version
+from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.strategies.resolution import is_iceberg
 from sparklake.udfs.diffs import Encode, added_keys_batch
 from sparklake.udfs.observed_changes import metadata_batch
-from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.delta.checkpoint_files import is_whole

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.graveler.chunks import chunked
-from sparklake.namespace.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
+from sparklake.layout import DATA_FOLDER, PURGES_FOLDER, purge_list_folder
 from sparklake.namespace.markers import open_purges
 from sparklake.rows.findings import MOST_AFFECTED, Finding, FindingKind
 from sparklake.stores.objects.listings import split_listing

@@ -19,7 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import CHECKS_FOLDER, OPEN_CHECKS, REPORT_NAME
+from sparklake.layout import CHECKS_FOLDER, OPEN_CHECKS, REPORT_NAME
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.temporary import remove_emptied

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sparklake.delta_log import file_names
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import Plan, plan_diff
+from sparklake.metadata.delta import file_names
 from sparklake.udfs.diffs import removed_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.diffs.differences import streamed_keys

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.delta_log.actions import decode_actions
-from sparklake.delta_log.file_names import LogFiles, files_of_version, log_listing
 from sparklake.errors import CorruptFileError, SparklakeError
+from sparklake.metadata.delta.actions import decode_actions
+from sparklake.metadata.delta.file_names import LogFiles, files_of_version, log_listing
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, read_body

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sparklake.delta_log.actions import Fields, FileKey
-from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.paths import file_keys, name_of
-from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra.changes import ChangeType
-from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.metadata.delta.actions import Fields, FileKey
+from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.delta.paths import file_keys, name_of
+from sparklake.metadata.delta.union.log_sides import LogSide
+from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.tree_log import TreeLog, log_sides, read_log
 from sparklake.verbs.tables.diff_sides import FolderPair

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparklake.delta_log.actions import Fields, encode_actions
-from sparklake.delta_log.file_names import log_key
-from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
-from sparklake.delta_log.table_files import hashes, repeated, unlike
-from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import ObjectNotFoundError
 from sparklake.graveler.ranges import MetaRange
+from sparklake.metadata.delta.actions import Fields, encode_actions
+from sparklake.metadata.delta.file_names import log_key
+from sparklake.metadata.delta.rewrite import rewritten_commit, to_addresses
+from sparklake.metadata.delta.table_files import hashes, repeated, unlike
+from sparklake.metadata.delta.union.log_sides import LogSide
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import snapshot_over

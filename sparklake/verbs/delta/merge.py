@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.file_names import LOG_FOLDER, folder_of_log, log_key
-from sparklake.delta_log.union.dropped import describe_dropped
-from sparklake.delta_log.union.log_sides import LogSide, UnitedLog
-from sparklake.delta_log.union.rows import can_merge_rows
-from sparklake.delta_log.union.unite import united
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, prefix_interval
+from sparklake.metadata.delta.actions import encode_actions
+from sparklake.metadata.delta.file_names import LOG_FOLDER, folder_of_log, log_key
+from sparklake.metadata.delta.union.dropped import describe_dropped
+from sparklake.metadata.delta.union.log_sides import LogSide, UnitedLog
+from sparklake.metadata.delta.union.rows import can_merge_rows
+from sparklake.metadata.delta.union.unite import united
+from sparklake.metadata.union.conflicts import UnmergeableTableError, refusing
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log

@@ -11,11 +11,17 @@ import pyarrow.compute as pc
 
 from sparklake import errors
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.file_names import LOG_FOLDER, LogFiles, commit_name, log_key, log_listing
-from sparklake.delta_log.rewrite import Resolve, to_addresses
-from sparklake.delta_log.table_files import data_files, hashes, repeated, unlike
-from sparklake.delta_log.view_log import checkpointed_commit
-from sparklake.namespace.layout import VIEWS_FOLDER
+from sparklake.layout import VIEWS_FOLDER
+from sparklake.metadata.delta.file_names import (
+    LOG_FOLDER,
+    LogFiles,
+    commit_name,
+    log_key,
+    log_listing,
+)
+from sparklake.metadata.delta.rewrite import Resolve, to_addresses
+from sparklake.metadata.delta.table_files import data_files, hashes, repeated, unlike
+from sparklake.metadata.delta.view_log import checkpointed_commit
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklake.delta_log.union.log_sides import LogSide, RowClaim
-from sparklake.delta_log.union.schemas import CONSTRAINT
 from sparklake.errors import MissingDependencyError
 from sparklake.frames.tables.spark_sources import check_delta, load_delta, missing_files
 from sparklake.graveler.ids import MetaRangeId
+from sparklake.metadata.delta.union.log_sides import LogSide, RowClaim
+from sparklake.metadata.delta.union.schemas import CONSTRAINT
+from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.metadata.union.dropped import counted
 from sparklake.session import job_description
-from sparklake.unions.conflicts import UnmergeableTableError
-from sparklake.unions.dropped import counted
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, SOURCE
 from sparklake.verbs.delta.files_view import TableTree

@@ -13,7 +13,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.actions import (
+from sparklake.errors import InvalidInputError
+from sparklake.frames.tables.spark_sources import check_delta, load_delta
+from sparklake.graveler.entries import Entry
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ranges import MetaRange
+from sparklake.metadata.delta.actions import (
     Action,
     Fields,
     FileKey,
@@ -21,11 +26,11 @@ from sparklake.delta_log.actions import (
     encode_actions,
     fields_of,
 )
-from sparklake.delta_log.file_names import LogFiles, commit_name, folder_of_log, log_key
-from sparklake.delta_log.paths import file_keys
-from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
-from sparklake.delta_log.union.rows import (
+from sparklake.metadata.delta.file_names import LogFiles, commit_name, folder_of_log, log_key
+from sparklake.metadata.delta.paths import file_keys
+from sparklake.metadata.delta.union.liveness import live_after
+from sparklake.metadata.delta.union.log_sides import LogSide, UnionSignature
+from sparklake.metadata.delta.union.rows import (
     Files,
     RowSettings,
     editable,
@@ -35,18 +40,13 @@ from sparklake.delta_log.union.rows import (
     settings_over,
     touched_paths,
 )
-from sparklake.delta_log.union.schemas import named_like, schema_fields
-from sparklake.errors import InvalidInputError
-from sparklake.frames.tables.spark_sources import check_delta, load_delta
-from sparklake.graveler.entries import Entry
-from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.ranges import MetaRange
+from sparklake.metadata.delta.union.schemas import named_like, schema_fields
+from sparklake.metadata.union.conflicts import refusing
+from sparklake.metadata.union.file_sets import SIDES, Holders, file_sets, side_names
 from sparklake.namespace.addresses import new_data_key
 from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
-from sparklake.unions.conflicts import refusing
-from sparklake.unions.file_sets import SIDES, Holders, file_sets, side_names
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.files_view import TableTree
 from sparklake.verbs.delta.read import find_delta_view

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparklake.delta_log.actions import Action, Fields, FileKey, decode_actions, fields_of
-from sparklake.delta_log.checkpoints import adds_in, checkpoint_parts, fields_in
-from sparklake.delta_log.features import check_ordered_by_log
-from sparklake.delta_log.file_names import commit_name, commit_version, log_key
-from sparklake.delta_log.paths import canonical_path, encoded_path, name_of
-from sparklake.delta_log.rewrite import relative_places
-from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.vectors import vector_place
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.algebra.changes import ChangeType
+from sparklake.metadata.delta.actions import Action, Fields, FileKey, decode_actions, fields_of
+from sparklake.metadata.delta.checkpoints import adds_in, checkpoint_parts, fields_in
+from sparklake.metadata.delta.features import check_ordered_by_log
+from sparklake.metadata.delta.file_names import commit_name, commit_version, log_key
+from sparklake.metadata.delta.paths import canonical_path, encoded_path, name_of
+from sparklake.metadata.delta.rewrite import relative_places
+from sparklake.metadata.delta.union.liveness import live_after
+from sparklake.metadata.delta.vectors import vector_place
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.delta.checkpoint_files import files_to_read
 from sparklake.verbs.delta.table_copy import entry_bodies, log_body

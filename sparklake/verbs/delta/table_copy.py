@@ -13,20 +13,26 @@ from typing import Any
 import pyarrow as pa
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.actions import OF_FILES, Action, decode_actions, encode_actions, fields_of
-from sparklake.delta_log.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
-from sparklake.delta_log.features import check_ordered_by_log
-from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, LogFiles, log_listing
-from sparklake.delta_log.paths import canonical_path, encoded_path
-from sparklake.delta_log.rewrite import (
+from sparklake.errors import InvalidInputError, MissingFileError
+from sparklake.graveler.chunks import chunked
+from sparklake.graveler.ports import Write
+from sparklake.metadata.delta.actions import (
+    OF_FILES,
+    Action,
+    decode_actions,
+    encode_actions,
+    fields_of,
+)
+from sparklake.metadata.delta.checkpoints import checkpoint_parts, fields_in, rewritten_checkpoint
+from sparklake.metadata.delta.features import check_ordered_by_log
+from sparklake.metadata.delta.file_names import LAST_CHECKPOINT, LOG_FOLDER, LogFiles, log_listing
+from sparklake.metadata.delta.paths import canonical_path, encoded_path
+from sparklake.metadata.delta.rewrite import (
     Rewrite,
     relative_places,
     restore_relative,
     rewritten_actions,
 )
-from sparklake.errors import InvalidInputError, MissingFileError
-from sparklake.graveler.chunks import chunked
-from sparklake.graveler.ports import Write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.stores.objects.prefetch import overlapped

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice
 
-from sparklake.delta_log.actions import Fields, FileKey
-from sparklake.delta_log.checkpoints import Part, adds_in, checkpoint_parts, fields_in
-from sparklake.delta_log.delta_commits import DeltaCommit, last_fields, parse_commit
-from sparklake.delta_log.file_names import LogListing, log_listing
-from sparklake.delta_log.paths import name_of
-from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.unions.conflicts import UnmergeableTableError
+from sparklake.metadata.delta.actions import Fields, FileKey
+from sparklake.metadata.delta.checkpoints import Part, adds_in, checkpoint_parts, fields_in
+from sparklake.metadata.delta.delta_commits import DeltaCommit, last_fields, parse_commit
+from sparklake.metadata.delta.file_names import LogListing, log_listing
+from sparklake.metadata.delta.paths import name_of
+from sparklake.metadata.delta.union.log_sides import LogSide
+from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.checkpoint_files import are_readable
 from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records

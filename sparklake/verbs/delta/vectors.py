@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparklake.delta_log.actions import Fields
-from sparklake.delta_log.vectors import decode_vector, inline_rows, vector_place
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ids import MetaRangeId
+from sparklake.metadata.delta.actions import Fields
+from sparklake.metadata.delta.vectors import decode_vector, inline_rows, vector_place
+from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.metadata.vectors.bitmaps import Positions
 from sparklake.stores.objects import open_object
-from sparklake.unions.conflicts import UnmergeableTableError
-from sparklake.vectors.bitmaps import Positions
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import find_in_tree

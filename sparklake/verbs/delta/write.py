@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.actions import Action, decode_actions, encode_actions
-from sparklake.delta_log.delta_commits import is_blind_append, lets_append
-from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
+from sparklake.metadata.delta.actions import Action, decode_actions, encode_actions
+from sparklake.metadata.delta.delta_commits import is_blind_append, lets_append
+from sparklake.metadata.delta.file_names import LOG_FOLDER, commit_name, commit_version
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.once import Once

@@ -10,7 +10,7 @@ from sparklake.graveler.dumps.dump import DumpManifest, encode_refs, manifest_by
 from sparklake.graveler.dumps.lakefs_limits import refused_addresses, refused_branches, refused_tags
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.ports.registers import HeldCheck
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context

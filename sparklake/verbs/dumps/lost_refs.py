@@ -9,7 +9,7 @@ from sparklake import errors
 from sparklake.graveler.dumps.dump import DumpManifest, find_dump
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, ObjectStore, Operation, RefsSnapshot, RefVerb
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.dumps.settings import (
     DumpSettings,

@@ -14,7 +14,7 @@ from sparklake.graveler.dumps.dump import DumpManifest
 from sparklake.graveler.dumps.ref_files import Entity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.namespace.layout import REFS_MANIFEST_KEY, open_purge_key
+from sparklake.layout import REFS_MANIFEST_KEY, open_purge_key
 from sparklake.namespace.markers import open_markers, open_purges
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.addresses import unsupported_addresses

@@ -16,7 +16,7 @@ from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.refs.names import check_pattern, validate_branch_name
 from sparklake.graveler.retention import BranchRetention
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, RETENTION_RULES_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, RETENTION_RULES_KEY
 from sparklake.verbs.dumps.settings import (
     DumpSettings,
     belong_together,

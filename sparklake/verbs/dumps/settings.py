@@ -16,7 +16,7 @@ from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore, Operation, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import Retention
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY
 
 
 @dataclass(frozen=True, slots=True)

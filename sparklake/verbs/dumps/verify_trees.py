@@ -15,7 +15,7 @@ from sparklake.graveler.ports import ObjectStore, RefsSnapshot, StoredObject
 from sparklake.graveler.sstable.layout import ends_whole
 from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
-from sparklake.namespace.layout import COLLECTED_KEY
+from sparklake.layout import COLLECTED_KEY
 from sparklake.namespace.lookups import OBJECT_THREADS
 
 _READ_AT_ONCE = 16 * OBJECT_THREADS

@@ -8,7 +8,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.stores.objects import open_store
 from sparklake.udfs.exports import MANIFEST_FOLDER, ExportPass
 from sparklake.verbs.base.context import Context

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.iceberg_metadata.documents import decode_document, encode_document, moved
-from sparklake.iceberg_metadata.edits import without_places
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER
-from sparklake.iceberg_metadata.live import with_moved_paths
-from sparklake.iceberg_metadata.manifests import (
+from sparklake.metadata.iceberg.documents import decode_document, encode_document, moved
+from sparklake.metadata.iceberg.edits import without_places
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER
+from sparklake.metadata.iceberg.live import with_moved_paths
+from sparklake.metadata.iceberg.manifests import (
     MovedDeletes,
     manifests_in,
     moved_list,

@@ -28,7 +28,7 @@ from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
-from sparklake.namespace.layout import COLLECTED_KEY, DATA_FOLDER, candidates_key
+from sparklake.layout import COLLECTED_KEY, DATA_FOLDER, candidates_key
 from sparklake.namespace.leftovers import remove_leftovers
 from sparklake.namespace.markers import check_sweep
 from sparklake.rows.objects import ObjectInfo

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from sparklake import layout
 from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError, StoreError
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.range_files import read_meta_range, tree_file_key
-from sparklake.namespace import layout, markers
+from sparklake.namespace import markers
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context

@@ -19,7 +19,7 @@ from sparklake.graveler.ports import RepositorySnapshot
 from sparklake.graveler.ports.registers import HeldCheck
 from sparklake.graveler.sstable.range_files import list_tree_files, read_meta_range, tree_file_key
 from sparklake.interrupts import Threads
-from sparklake.namespace.layout import candidates_key
+from sparklake.layout import candidates_key
 from sparklake.namespace.lookups import OBJECT_THREADS
 from sparklake.namespace.markers import check_sweep
 from sparklake.namespace.swept_tree_files import encode_ids

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.extras import missing_extras
 from sparklake.graveler.ports import ObjectStore
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, Location
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import normalise_object_uri, open_store
 from sparklake.verbs.base.context import Context
@@ -57,8 +57,8 @@ def _metadata_of(context: Context, name: str) -> str:
 
 def _rows(context: Context, place: str) -> pa.Table:
     # Lazy import: most imports have other sources.
-    from sparklake.iceberg_metadata.documents import decode_document
-    from sparklake.iceberg_metadata.references import references
+    from sparklake.metadata.iceberg.documents import decode_document
+    from sparklake.metadata.iceberg.references import references
 
     folder, _, name = normalise_object_uri(place).rpartition("/")
     body = open_store(folder).get(name)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import prefix_interval
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
-from sparklake.iceberg_metadata.union.dropped import describe_dropped, files_of_winner
-from sparklake.iceberg_metadata.union.rows import RowTables, is_merged_by_files
-from sparklake.iceberg_metadata.union.snapshots import IcebergApart, commits_apart
-from sparklake.iceberg_metadata.union.unite import united
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
+from sparklake.metadata.iceberg.union.dropped import describe_dropped, files_of_winner
+from sparklake.metadata.iceberg.union.rows import RowTables, is_merged_by_files
+from sparklake.metadata.iceberg.union.snapshots import IcebergApart, commits_apart
+from sparklake.metadata.iceberg.union.unite import united
+from sparklake.metadata.union.conflicts import UnmergeableTableError, refusing
 from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.conflicts import UnmergeableTableError, refusing
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows

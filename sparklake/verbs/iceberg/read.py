@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.file_names import log_key
-from sparklake.delta_log.table_files import hashes, repeated, unlike
-from sparklake.delta_log.vectors import ABSOLUTE, new_vectors
-from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.algebra.changes import ChangeType
-from sparklake.iceberg_metadata.delta_columns import DeltaColumns
-from sparklake.iceberg_metadata.live import LiveFile, vector_bytes
-from sparklake.iceberg_metadata.manifests import TableFile
+from sparklake.metadata.delta.actions import encode_actions
+from sparklake.metadata.delta.file_names import log_key
+from sparklake.metadata.delta.table_files import hashes, repeated, unlike
+from sparklake.metadata.delta.vectors import ABSOLUTE, new_vectors
+from sparklake.metadata.delta.view_log import TableShape
+from sparklake.metadata.iceberg.delta_columns import DeltaColumns
+from sparklake.metadata.iceberg.live import LiveFile, vector_bytes
+from sparklake.metadata.iceberg.manifests import TableFile
+from sparklake.metadata.vectors.bitmaps import positions
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
-from sparklake.vectors.bitmaps import positions
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.iceberg.table_copy import check_paths
 from sparklake.verbs.iceberg.tree_table import (

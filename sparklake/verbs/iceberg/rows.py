@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.entries import Entry
-from sparklake.iceberg_metadata.documents import Document, encode_document
-from sparklake.iceberg_metadata.edits import editable
-from sparklake.iceberg_metadata.entries import FileKey
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location
-from sparklake.iceberg_metadata.union.rows import DataFiles, RowFiles, RowTables
-from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.layout import DATA_FOLDER
+from sparklake.metadata.iceberg.documents import Document, encode_document
+from sparklake.metadata.iceberg.edits import editable
+from sparklake.metadata.iceberg.entries import FileKey
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, Location
+from sparklake.metadata.iceberg.union.rows import DataFiles, RowFiles, RowTables
+from sparklake.metadata.iceberg.union.snapshots import Table
+from sparklake.metadata.union.conflicts import refusing
+from sparklake.metadata.union.file_sets import DEST, SIDES, side_names
 from sparklake.namespace.addresses import new_data_key
-from sparklake.namespace.layout import DATA_FOLDER
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.row_strategy import Rows, key_in
-from sparklake.unions.conflicts import refusing
-from sparklake.unions.file_sets import DEST, SIDES, side_names
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.iceberg.read import read_by_jar

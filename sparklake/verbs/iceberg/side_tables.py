@@ -12,14 +12,14 @@ from functools import cached_property
 from sparklake.errors import CorruptFileError, InvalidInputError, ObjectNotFoundError
 from sparklake.extras import missing_extras
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.iceberg_metadata.documents import Document, decode_document
-from sparklake.iceberg_metadata.file_names import Location, current_metadata
-from sparklake.iceberg_metadata.union.continuation import IcebergSignature
-from sparklake.iceberg_metadata.union.settings import common_start
-from sparklake.iceberg_metadata.union.snapshots import Table
+from sparklake.metadata.iceberg.documents import Document, decode_document
+from sparklake.metadata.iceberg.file_names import Location, current_metadata
+from sparklake.metadata.iceberg.union.continuation import IcebergSignature
+from sparklake.metadata.iceberg.union.settings import common_start
+from sparklake.metadata.iceberg.union.snapshots import Table
+from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri
-from sparklake.unions.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, SIDE_NAMES, ThreeWayTrees
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over

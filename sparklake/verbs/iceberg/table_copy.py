@@ -9,17 +9,17 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ports import Write
-from sparklake.iceberg_metadata.documents import Document, decode_document, encode_document
-from sparklake.iceberg_metadata.edits import editable
-from sparklake.iceberg_metadata.file_names import (
+from sparklake.layout import name_in_write
+from sparklake.metadata.iceberg.documents import Document, decode_document, encode_document
+from sparklake.metadata.iceberg.edits import editable
+from sparklake.metadata.iceberg.file_names import (
     METADATA_FOLDER,
     VERSION_HINT,
     Location,
     current_metadata,
     is_same_place,
 )
-from sparklake.iceberg_metadata.references import references
-from sparklake.namespace.layout import name_in_write
+from sparklake.metadata.iceberg.references import references
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context

@@ -15,16 +15,16 @@ from sparklake.errors import (
 )
 from sparklake.extras import missing_extras
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, Location, current_metadata
-from sparklake.iceberg_metadata.live import LiveFile, LiveFiles, read_position_deletes
-from sparklake.iceberg_metadata.manifests import Manifest, TableFile, live_files, manifests_in
-from sparklake.iceberg_metadata.metadata import (
+from sparklake.layout import name_in_write
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, Location, current_metadata
+from sparklake.metadata.iceberg.live import LiveFile, LiveFiles, read_position_deletes
+from sparklake.metadata.iceberg.manifests import Manifest, TableFile, live_files, manifests_in
+from sparklake.metadata.iceberg.metadata import (
     MAX_METADATA_BYTES,
     Snapshot,
     TableMetadata,
     parse_metadata,
 )
-from sparklake.namespace.layout import name_in_write
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.tables.version import TableVersion

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklake.errors import InvalidInputError
-from sparklake.iceberg_metadata.documents import Document, encode_document
-from sparklake.iceberg_metadata.edits import edited, identity_columns
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, next_metadata
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
+from sparklake.metadata.iceberg.documents import Document, encode_document
+from sparklake.metadata.iceberg.edits import edited, identity_columns
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, next_metadata
 from sparklake.session import configure_iceberg
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context

@@ -19,6 +19,7 @@ from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
+from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.rows.diffs import THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
 from sparklake.rows.merges import (
     AddedFiles,
@@ -34,7 +35,6 @@ from sparklake.strategies.row_strategy import Rows
 from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.tasks import encode_tasks
-from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit

@@ -9,7 +9,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sparklake.delta_log.table_files import partition_of
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import common, key_folders, prefix_interval
@@ -20,6 +19,7 @@ from sparklake.graveler.planning.plan import Plan, opened_piece, settle
 from sparklake.graveler.planning.segments import Segment, reach, segments_apart
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import Record, tombstone
+from sparklake.metadata.delta.table_files import partition_of
 from sparklake.strategies.functions import NamedStrategy
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.folder_changes import (

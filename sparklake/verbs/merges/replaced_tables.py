@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.table_files import is_hidden
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.ids import MetaRangeId
@@ -16,7 +14,9 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import stored_record_id
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
+from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.delta.table_files import is_hidden
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import keys_batch
 from sparklake.verbs.base.context import Context

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, too_many_tables
 from sparklake.errors import MissingFileError
 from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, metadata_folder
+from sparklake.metadata.delta.file_names import LOG_FOLDER, MAX_TABLES, too_many_tables
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.strategies.resolution import Resolution, is_iceberg
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees

@@ -20,12 +20,12 @@ from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import stored_record_id
+from sparklake.metadata.union.dropped import counted
 from sparklake.rows.diffs import ThreeWayRow, conflict_row
 from sparklake.rows.merges import add_tables
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import merge_body, virtual_merge_body
-from sparklake.unions.dropped import counted
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.context import Context, naming_collected

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import CorruptFileError, ExpiredError, MissingFileError
 from sparklake.graveler.keys import Interval, key_prefix, prefix_interval
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import SideStream, rows_in
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import Ranges
+from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.delta.table_files import is_hidden
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.objects.list import Folder, list_level
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
-from sparklake import errors
+from sparklake import errors, layout
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ids import MetaRangeId, RangeId
@@ -18,7 +18,6 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
-from sparklake.namespace import layout
 from sparklake.namespace.markers import ENDED, decide_once, open_purges
 from sparklake.strategies.path_globs import glob_pattern
 from sparklake.udfs import purges as tasks

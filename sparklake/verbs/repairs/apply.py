@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from sparklake import errors
+from sparklake import errors, layout
 from sparklake._scratch import scratch_folder
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.blocks.entry_columns import decode_entries
@@ -27,7 +27,6 @@ from sparklake.graveler.sstable.range_files import (
     tree_file,
     tree_file_key,
 )
-from sparklake.namespace import layout
 from sparklake.namespace.addresses import OwnNamespace
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.addresses import stored_address

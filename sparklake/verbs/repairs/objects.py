@@ -10,7 +10,7 @@ from sparklake.errors import SparklakeError
 from sparklake.graveler.chunks import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.rows.findings import Finding
 from sparklake.stores.objects.digests import may_be_md5
 from sparklake.udfs.checks.content import content_problem

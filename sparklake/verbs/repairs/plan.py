@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchState, RefsSnapshot
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.rows.findings import Finding, FindingKind
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import has_content, is_bare

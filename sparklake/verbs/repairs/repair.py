@@ -12,7 +12,7 @@ from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import HeldCheck
-from sparklake.namespace.layout import REPAIRS_FOLDER
+from sparklake.layout import REPAIRS_FOLDER
 from sparklake.rows.findings import Finding, Severity, finding_document, finding_rows
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context

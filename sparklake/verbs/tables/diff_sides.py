@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparklake.delta_log.table_files import is_skipped, partition_of, partition_value
 from sparklake.engine.lazy_rows import Rows
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import Partition, SideFile, TableSide
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.ranges import MetaRange
+from sparklake.metadata.delta.table_files import is_skipped, partition_of, partition_value
 from sparklake.rows.diffs import DiffRow
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context

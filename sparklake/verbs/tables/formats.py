@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.table_sides import TableSide
 from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.metadata.delta.file_names import LOG_FOLDER, log_listing
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.diff_sides import FolderPair

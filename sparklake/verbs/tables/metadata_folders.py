@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_together
+from sparklake.metadata.delta.file_names import LOG_FOLDER
 from sparklake.rows.objects import ObjectInfo, object_info
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.content import read_body

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sparklake.delta_log.table_files import is_hidden
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import TableSide
@@ -16,12 +15,13 @@ from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.records import Record, identity_of, tombstone
+from sparklake.metadata.delta.table_files import is_hidden
+from sparklake.metadata.union.file_sets import DEST, Holders, file_sets, side_names
 from sparklake.namespace.addresses import new_data_key
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.file_sets import DEST, Holders, file_sets, side_names
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair

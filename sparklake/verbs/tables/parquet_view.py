@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparklake.delta_log.table_files import hashes, plain_files, repeated
-from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.graveler.sums import bounded, column_sum
+from sparklake.metadata.delta.table_files import hashes, plain_files, repeated
+from sparklake.metadata.delta.view_log import TableShape
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparklake.delta_log.table_files import FILE_SCHEMA, data_files, plain_files
 from sparklake.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
 from sparklake.frames.tables.partitions import PartitionColumns
+from sparklake.metadata.delta.table_files import FILE_SCHEMA, data_files, plain_files
 from sparklake.rows.objects import ObjectInfo
 from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri, spark_uris

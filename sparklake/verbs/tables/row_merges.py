@@ -12,9 +12,9 @@ from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import missing_files
 from sparklake.graveler.algebra.classify import Strategy
+from sparklake.metadata.union.dropped import counted
 from sparklake.session import job_description, quoted
 from sparklake.strategies.row_strategy import Rows
-from sparklake.unions.dropped import counted
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:

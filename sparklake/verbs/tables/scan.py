@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.delta_log.table_files import partition_of, partition_value, plain_files
 from sparklake.frames.tables.partitions import PartitionColumns, inferred_types
+from sparklake.metadata.delta.table_files import partition_of, partition_value, plain_files
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.parquet_view import PARQUET, no_data_file
 from sparklake.verbs.tables.read import check_plain, found_format

@@ -14,7 +14,7 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import BucketWrites
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import describe_store, local_uri, open_store
 from sparklake.stores.objects.addresses import HADOOP_CLIENTS, spark_uri

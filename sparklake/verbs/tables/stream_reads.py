@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.file_names import LOG_FOLDER
-from sparklake.delta_log.table_files import SKIPPED
 from sparklake.errors import TableChangedError
 from sparklake.graveler.algebra.changes import ChangeType
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
+from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.delta.table_files import SKIPPED
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit, kept_commit
 from sparklake.verbs.diffs.differences import diff_of_plan

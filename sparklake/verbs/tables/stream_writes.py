@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, RaceLostError
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.uri import SCHEME
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log import CLOCKS_DIFFER, LogOptions, log

@@ -18,10 +18,10 @@ from sparklake.graveler.commits import (
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import Record, stored_record_id, tombstone
+from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject, Objects, object_at
-from sparklake.unions.conflicts import UnmergeableTableError
-from sparklake.unions.dropped import DroppedCommits
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.metadata_folders import MetadataFolder
 from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts, RowsResult, Written

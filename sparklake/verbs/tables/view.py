@@ -14,9 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
-from sparklake.delta_log.file_names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
-from sparklake.delta_log.table_files import plain_files
-from sparklake.delta_log.view_log import (
+from sparklake.graveler.chunks import sliced
+from sparklake.graveler.ports import ObjectStore
+from sparklake.layout import VIEWS_FOLDER
+from sparklake.metadata.delta.file_names import (
+    LAST_CHECKPOINT,
+    checkpoint_key,
+    checksum_key,
+    log_key,
+)
+from sparklake.metadata.delta.table_files import plain_files
+from sparklake.metadata.delta.view_log import (
     CHECKPOINT_SCHEMA,
     TableShape,
     add_batches,
@@ -25,9 +33,6 @@ from sparklake.delta_log.view_log import (
     shape_batch,
     version_checksum,
 )
-from sparklake.graveler.chunks import sliced
-from sparklake.graveler.ports import ObjectStore
-from sparklake.namespace.layout import VIEWS_FOLDER
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.version import TableVersion

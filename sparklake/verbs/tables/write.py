@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.table_files import partition_of, plain_files
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchState, Write
+from sparklake.metadata.delta.table_files import partition_of, plain_files
 from sparklake.rows.objects import STAGE_SCHEMA, ObjectInfo
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context

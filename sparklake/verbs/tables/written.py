@@ -27,7 +27,7 @@ from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import Entry
 from sparklake.graveler.ports import ObjectStore, Write, WriteState
 from sparklake.graveler.times import MICROSECOND
-from sparklake.namespace.layout import DATA_FOLDER
+from sparklake.layout import DATA_FOLDER
 from sparklake.rows.objects import FILE_SCHEMA
 from sparklake.udfs.tables import checksum_body
 from sparklake.udfs.tasks import task_table

@@ -14,7 +14,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
-from sparklake.namespace.layout import VIEWS_FOLDER
+from sparklake.layout import VIEWS_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

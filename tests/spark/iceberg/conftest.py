@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Repository
-from sparklake.iceberg_metadata.file_names import METADATA_FOLDER, current_metadata
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, current_metadata
 from sparklake.rows.objects import ObjectInfo
 from tests.support.spark import has_iceberg
 

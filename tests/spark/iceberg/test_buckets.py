@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklake import Repository
-from sparklake.iceberg_metadata.documents import decode_document
-from sparklake.iceberg_metadata.references import references
+from sparklake.metadata.iceberg.documents import decode_document
+from sparklake.metadata.iceberg.references import references
 from sparklake.verbs.iceberg.tree_table import open_iceberg, read_checked
 from sparklake.verbs.tables.version import open_table
 from tests.spark.iceberg.conftest import metadata_of

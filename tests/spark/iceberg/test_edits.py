@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import Repository
-from sparklake.iceberg_metadata.documents import decode_document
-from sparklake.iceberg_metadata.file_names import is_same_place
+from sparklake.metadata.iceberg.documents import decode_document
+from sparklake.metadata.iceberg.file_names import is_same_place
 from tests.spark.iceberg.conftest import CATALOG, metadata_of
 from tests.spark.iceberg.test_writes import TABLE, check_same
 

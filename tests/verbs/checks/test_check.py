@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from sparklake import Branch, Repository
 from sparklake.errors import InvalidInputError, NotFoundError, StoreUnreachableError
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all, namespace_of
 

@@ -14,12 +14,12 @@ import pytest
 from pyarrow import parquet
 
 from sparklake import Lake, MergeConflictError, Repository
-from sparklake.delta_log import vectors
 from sparklake.documents import error_document
 from sparklake.errors import CorruptFileError
+from sparklake.metadata.delta import vectors
+from sparklake.metadata.vectors.bitmaps import positions
 from sparklake.rows.overlaps import RowOverlap
 from sparklake.testing.lakes import contents
-from sparklake.vectors.bitmaps import positions
 from tests.support.delta_desks import refused
 from tests.support.written_tables import WrittenTable, add, created, remove
 

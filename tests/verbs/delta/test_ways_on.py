@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from sparklake import Branch, MergeConflictError, Repository
-from sparklake.delta_log.union.rows import row_settings
-from sparklake.delta_log.vectors import new_vectors
 from sparklake.errors import NoChangesError
-from sparklake.unions.conflicts import UnmergeableTableError
-from tests.delta_log.reasons import GAP, reasons
-from tests.delta_log.test_features import (
+from sparklake.metadata.delta.union.rows import row_settings
+from sparklake.metadata.delta.vectors import new_vectors
+from sparklake.metadata.union.conflicts import UnmergeableTableError
+from tests.metadata.delta.reasons import GAP, reasons
+from tests.metadata.delta.test_features import (
     BY_ID,
     MAPPED,
     NEW,

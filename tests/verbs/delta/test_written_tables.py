@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
-from sparklake.delta_log.file_names import files_of_version, log_listing
-from sparklake.delta_log.rewrite import to_addresses
 from sparklake.errors import (
     CorruptFileError,
     MergeConflictError,
     NoChangesError,
     StoreUnreachableError,
 )
+from sparklake.metadata.delta.file_names import files_of_version, log_listing
+from sparklake.metadata.delta.rewrite import to_addresses
 from sparklake.testing.folders import memory_folder
 from sparklake.verbs.delta.table_copy import placed_files
 from sparklake.verbs.delta.tree_log import TreeLog

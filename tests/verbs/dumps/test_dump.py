@@ -31,7 +31,7 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, NAMESPACE_MARKER_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects.local.files import TEMPORARY
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import (

@@ -27,7 +27,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.messages import ProtectionRulesMessage, RetentionRulesMessage
 from sparklake.graveler.ports import BranchState, RefsSnapshot, TagInfo
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.namespace.layout import (
+from sparklake.layout import (
     DUMP_SETTINGS_KEY,
     PROTECTION_RULES_KEY,
     REFS_MANIFEST_KEY,

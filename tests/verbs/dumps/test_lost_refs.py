@@ -23,7 +23,7 @@ from sparklake.errors import (
     RefNotFoundError,
     RefsLostError,
 )
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.testing.lakes import commit_all, namespace_of
 from sparklake.verbs.checks import dumps as dump_checks

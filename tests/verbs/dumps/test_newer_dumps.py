@@ -15,7 +15,7 @@ from sparklake import Lake
 from sparklake.errors import CorruptFileError, MissingFileError, NewerDumpError
 from sparklake.graveler.dumps.dump import encode_refs, manifest_bytes, read_dump_manifest, read_refs
 from sparklake.graveler.ports import BranchState
-from sparklake.namespace.layout import REFS_MANIFEST_KEY
+from sparklake.layout import REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import commit_all, files_below, memory_lake

@@ -18,7 +18,7 @@ from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidInputErr
 from sparklake.graveler.dumps import ref_files
 from sparklake.graveler.ports import StoredObject
 from sparklake.graveler.sstable.layout import ends_whole
-from sparklake.namespace.layout import COLLECTED_KEY, DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import COLLECTED_KEY, DUMP_SETTINGS_KEY, REFS_MANIFEST_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import commit_all, contents, files_below, memory_lake

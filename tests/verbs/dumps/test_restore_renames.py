@@ -15,7 +15,7 @@ from sparklake.errors import InvalidInputError, StoreError
 from sparklake.graveler.guards import Action, ProtectionRule
 from sparklake.graveler.messages import ProtectionRulesMessage
 from sparklake.graveler.retention import BranchRetention, Retention
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, REFS_MANIFEST_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY, PROTECTION_RULES_KEY, REFS_MANIFEST_KEY
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import commit_all, files_below, memory_lake

@@ -9,7 +9,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.entries import AddressType, Entry
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY
 from sparklake.testing.lakes import memory_lake
 from tests.support.foreign import foreign_record, restored_tree
 

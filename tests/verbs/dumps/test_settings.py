@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sparklake.namespace.layout import DUMP_SETTINGS_KEY
+from sparklake.layout import DUMP_SETTINGS_KEY
 from sparklake.stores.objects import open_store
 from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.dumps.settings import dump_settings, read_settings, renames_of, write_settings

@@ -20,7 +20,7 @@ from sparklake.errors import (
     RaceLostError,
     ReadOnlyError,
 )
-from sparklake.namespace.layout import SWEEP_MARKER_KEY
+from sparklake.layout import SWEEP_MARKER_KEY
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import commit_all, contents, namespace_of, stage_table

@@ -25,7 +25,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.dumps.dump import dump_table_ids, dump_trees, read_dump_manifest
 from sparklake.graveler.sstable.range_files import tree_file_key
-from sparklake.namespace.layout import COLLECTED_KEY, candidates_key
+from sparklake.layout import COLLECTED_KEY, candidates_key
 from sparklake.namespace.markers import is_sweep_open
 from sparklake.namespace.swept_tree_files import encode_ids, put_tree_files
 from sparklake.stores.objects.local.store import LocalStore

@@ -16,7 +16,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from campaigns.iceberg.branch_tables import TABLE, BranchTable
 from sparklake import Branch, Repository
 from sparklake.errors import MergeConflictError
-from sparklake.iceberg_metadata.file_names import metadata_folder
+from sparklake.metadata.iceberg.file_names import metadata_folder
 from sparklake.testing.lakes import memory_lake
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ def test_a_side_without_the_table(table: BranchTable) -> None:
 
 
 def test_cost_follows_the_change(table: BranchTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparklake.iceberg_metadata.union.snapshots import Table as Side
+    from sparklake.metadata.iceberg.union.snapshots import Table as Side
 
     many = [append(100 + at) for at in range(8)]
     dev, main = start(table, *many)

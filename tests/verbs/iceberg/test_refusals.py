@@ -23,7 +23,7 @@ import sparklake
 from campaigns.iceberg.branch_tables import TABLE, BranchTable, PathCatalog
 from sparklake import Branch, Repository
 from sparklake.errors import MergeConflictError
-from sparklake.iceberg_metadata.file_names import next_metadata
+from sparklake.metadata.iceberg.file_names import next_metadata
 from sparklake.testing.lakes import memory_lake
 from tests.verbs.iceberg.test_merge import SCHEMA, add_column, append, delete, start
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 Change = Callable[["Table"], object]
-MODULES = ("iceberg_metadata/union", "verbs/iceberg", "unions")
+MODULES = ("metadata/iceberg/union", "verbs/iceberg", "metadata/union")
 
 DAMAGED = (
     "a manifest was not read",
@@ -67,12 +67,12 @@ WALKED = {
         "without row ids, because it was upgraded",
         "without row ids, because only source",
     ),
-    "iceberg_metadata/test_column_ids.py": (
+    "metadata/iceberg/test_column_ids.py": (
         "has its former name or type",
         "the name of a column to several",
     ),
-    "iceberg_metadata/test_unions.py": ("it has equality deletes",),
-    "delta_log/test_rows.py": ("only rows can be undone", "exist twice"),
+    "metadata/iceberg/test_unions.py": ("it has equality deletes",),
+    "metadata/delta/test_rows.py": ("only rows can be undone", "exist twice"),
 }
 """Reasons that tests of other files show, by file: each has the words of the reason."""
 

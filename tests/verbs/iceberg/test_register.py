@@ -11,7 +11,7 @@ import pytest
 from campaigns.faults.table_writes import edit_iceberg
 from sparklake import Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
-from sparklake.iceberg_metadata.avro import AvroFile
+from sparklake.metadata.iceberg.avro import AvroFile
 from sparklake.testing.lakes import memory_lake
 from sparklake.verbs.iceberg.tree_table import open_iceberg
 from sparklake.verbs.tables.version import open_table

@@ -27,7 +27,7 @@ from sparklake.errors import (
     ReadOnlyError,
 )
 from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
-from sparklake.namespace.layout import NAMESPACE_MARKER_KEY
+from sparklake.layout import NAMESPACE_MARKER_KEY
 from sparklake.rows.findings import FindingKind
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.folders import memory_folder

@@ -20,7 +20,7 @@ from campaigns.faults.lake_faults import (
 )
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import CollectionRunningError, CorruptFileError, ReadOnlyError
-from sparklake.namespace.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
+from sparklake.layout import REFS_MANIFEST_KEY, SWEEP_MARKER_KEY
 from sparklake.rows.findings import KIND_FACTS, FindingKind, Severity
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import commit_all, contents, files_below, memory_lake, namespace_of

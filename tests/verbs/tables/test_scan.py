@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from sparklake import Branch, Repository
-from sparklake.delta_log.vectors import new_vectors
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.frames.tables import parquet_scan as scans
+from sparklake.metadata.delta.vectors import new_vectors
+from sparklake.metadata.vectors.bitmaps import positions
 from sparklake.testing.lakes import memory_lake
-from sparklake.vectors.bitmaps import positions
 from sparklake.verbs.tables.scan import plan_scan
 
 TABLE = "tables/t"

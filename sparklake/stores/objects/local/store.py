@@ -15,7 +15,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, StoreTraits, Watch
 from sparklake.graveler.times import SECOND
-from sparklake.namespace.layout import CHECKS_FOLDER, COLLECTIONS_FOLDER, OPEN_CHECKS
+from sparklake.layout import CHECKS_FOLDER, COLLECTIONS_FOLDER, OPEN_CHECKS
 from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local import files as local_files
 from sparklake.stores.objects.temporary import ABANDONED_SECONDS

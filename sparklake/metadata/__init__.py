@@ -1,0 +1,1 @@
+"""Metadata of tables as values, without Spark and without a lake."""

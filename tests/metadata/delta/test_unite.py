@@ -1,0 +1,451 @@
+"""The logs of a table on three sides become one, or it is said why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.metadata.delta.actions import FileKey, encode_actions, fields_of
+from sparklake.metadata.delta.delta_commits import DeltaCommit, parse_commit
+from sparklake.metadata.delta.union.log_sides import LogSide, RowClaim, UnionSignature
+from sparklake.metadata.delta.union.unite import united
+from sparklake.metadata.delta.vectors import new_vectors
+from sparklake.metadata.union.conflicts import UnmergeableTableError
+from tests.support.cases import for_each
+from tests.support.delta_model import (
+    PROTOCOL,
+    WRITES,
+    Table,
+    add,
+    by_writer,
+    column,
+    first_table,
+    metadata,
+    remove,
+    written,
+)
+
+MADE = UnionSignature(2, "tests")
+writes = st.lists(st.sampled_from(sorted(WRITES)), max_size=4)
+
+
+def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
+    """Return dest with the union of the logs, whose commits do only what can be done."""
+    sides = (each.side(since) for each in (base, source, dest))
+    merged = dest.branch("merged")
+    for actions in united(*sides, MADE).commits:
+        body = encode_actions(actions)
+        merged.take(parse_commit(len(merged.commits), body))
+    return merged
+
+
+def is_conflict(base: Table, source: Table, dest: Table) -> bool:
+    """Tells by the tables alone whether two sides are in each other's way."""
+    removed = [base.live.keys() - each.live.keys() for each in (source, dest)]
+    changed = [each.metadata != base.metadata for each in (source, dest)]
+    again = {path for path in base.live if path in source.restated - base.restated}
+    return (
+        bool(removed[0] & removed[1])
+        or bool(again & (removed[1] | dest.restated))
+        or (all(changed) and property_clashes(base, source, dest))
+        or bool(source.applications.keys() & dest.applications.keys())
+    )
+
+
+def property_clashes(base: Table, source: Table, dest: Table) -> bool:
+    """Tells whether source sets the property from a value that dest does not have."""
+    previous, final, ours = (each.metadata["configuration"] for each in (base, source, dest))
+    for commit in source.commits[len(base.commits) :]:
+        for fields in commit.fields("metaData"):
+            step = fields["configuration"]
+            if step != previous and ours not in (step, final):
+                if ours != previous:
+                    return True
+                ours = step
+            previous = step
+    return False
+
+
+def expected(base: Table, source: Table, dest: Table) -> dict[str, str]:
+    gone = base.live.keys() - source.live.keys()
+    new = {path: p for path, p in source.live.items() if path not in base.live}
+    return {path: p for path, p in dest.live.items() if path not in gone} | new
+
+
+def check_union(base: Table, source: Table, dest: Table) -> None:
+    if is_conflict(base, source, dest):
+        with pytest.raises(UnmergeableTableError):
+            union(base, source, dest)
+        return
+    merged = union(base, source, dest)
+    assert merged.live == expected(base, source, dest)
+    before, theirs, ours = (each.metadata["configuration"] for each in (base, source, dest))
+    settings = ours if theirs == before else theirs
+    wider = max((each.metadata["schemaString"] for each in (source, dest)), key=len)
+    assert merged.metadata["configuration"] == settings
+    assert json.loads(merged.metadata["schemaString"]) == json.loads(wider)
+    assert merged.applications == {**dest.applications, **source.applications}
+    assert merged.commits[: len(dest.commits)] == dest.commits
+    # What is there already is not done once more.
+    assert union(base, source, merged).commits == merged.commits
+
+
+@for_each("theirs", WRITES)
+@for_each("ours", WRITES)
+def test_what_each_writer_does_beside_each_other(theirs: str, ours: str) -> None:
+    base = first_table()
+    check_union(base, written(base, "source", [theirs]), written(base, "dest", [ours]))
+
+
+@given(writes, writes)
+def test_what_many_writers_do(theirs: list[str], ours: list[str]) -> None:
+    base = first_table()
+    check_union(base, written(base, "source", theirs), written(base, "dest", ours))
+
+
+@given(writes, writes, writes)
+def test_source_may_go_on_after_a_union(
+    theirs: list[str], ours: list[str], later: list[str]
+) -> None:
+    base = first_table()
+    source, dest = written(base, "source", theirs), written(base, "dest", ours)
+    if is_conflict(base, source, dest):
+        return
+    merged = union(base, source, dest)
+    further = written(source, "further", later)
+    check_once_more(source, further, merged)
+
+
+@given(writes, writes, writes)
+def test_dest_may_take_in_what_a_source_took_in_before(
+    theirs: list[str], ours: list[str], later: list[str]
+) -> None:
+    """As after main was merged into a branch, whose log has main's commits under other numbers."""
+    first = first_table()
+    branch, main = written(first, "branch", theirs), written(first, "main", ours)
+    if is_conflict(first, main, branch):
+        return
+    updated = union(first, main, branch)
+    check_once_more(main, updated, written(main, "later", later))
+
+
+def check_once_more(base: Table, source: Table, dest: Table) -> None:
+    """Check a union of sides whose logs have the same commits under different numbers."""
+    added = {path for path in source.live if path not in base.live}
+    removed = base.live.keys() - source.live.keys()
+    try:
+        merged = union(base, source, dest)
+    except UnmergeableTableError:
+        # Only for a reason: without a change on one side, there is none.
+        assert source.commits != base.commits
+        assert (
+            removed - dest.live.keys()
+            or added & dest.live.keys()
+            or source.metadata != base.metadata
+            or dest.metadata != base.metadata
+            or source.applications
+            or source.restated
+        )
+        return
+    assert added <= merged.live.keys()
+    assert not removed & merged.live.keys()
+    assert merged.live.keys() == (dest.live.keys() | added) - removed
+
+
+@given(writes, writes, writes)
+def test_a_commit_is_picked_onto_another_table(
+    before: list[str], picked: list[str], ours: list[str]
+) -> None:
+    """The commit's parent is no ancestor of what it is made on."""
+    first = first_table()
+    base, dest = written(first, "branch", before), written(first, "main", ours)
+    source = written(base, "picked", picked)
+    check_once_more(base, source, dest)
+
+
+@given(writes, writes)
+def test_what_was_done_is_undone(done: list[str], later: list[str]) -> None:
+    before = first_table()
+    base = written(before, "done", done)
+    dest = written(base, "dest", later)
+    added = base.live.keys() - before.live.keys()
+    removed = before.live.keys() - base.live.keys()
+    gone = added - dest.live.keys()
+    moved_on = dest.commits != base.commits
+    if gone or (moved_on and any(map(is_altering, done))):
+        if base.commits != before.commits:
+            with pytest.raises(UnmergeableTableError):
+                union(base, before, dest)
+        return
+    merged = union(base, before, dest)
+    assert merged.live.keys() == (dest.live.keys() - added) | removed
+    if not moved_on:
+        assert merged.metadata == before.metadata
+        assert all(merged.said(path) == before.said(path) for path in before.live)
+    assert union(base, before, merged).commits == merged.commits
+    # Once it is undone, it may be done again.
+    if "stream" in {*done} & {*later}:
+        return
+    try:
+        again = union(before, base, merged)
+    except UnmergeableTableError:
+        # What was restated was restated or removed since.
+        assert base.restated & before.live.keys()
+        assert moved_on
+        return
+    assert again.live.keys() == dest.live.keys()
+
+
+def is_altering(write: str) -> bool:
+    return write.startswith(("add column", "property"))
+
+
+# --- what is said of it ---------------------------------------------------------------------------
+
+
+def side(*commits: Sequence[dict[str, Any]], **more: Any) -> LogSide:
+    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
+    return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
+
+
+def united_sides(base: LogSide, source: LogSide, dest: LogSide) -> list[Any]:
+    return united(base, source, dest, MADE).commits
+
+
+def test_files_in_the_way_are_named() -> None:
+    both = [remove("p=0/a%20b.parquet"), remove("p=0/c.parquet")]
+    with pytest.raises(
+        UnmergeableTableError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
+    ) as raised:
+        united_sides(side(), side([*both, remove("mine")]), side([*both, add("x", "0")]))
+    assert raised.value.files == ["p=0/a b.parquet", "p=0/c.parquet"]
+
+
+def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> None:
+    def deleted(path: str, vector: str) -> list[dict[str, Any]]:
+        marked: dict[str, Any] = {**add(path, "0")["add"]}
+        marked["deletionVector"] = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1}
+        return [dict(remove(path)), {"add": marked}]
+
+    with pytest.raises(UnmergeableTableError, match=r"removed or rewrote files.*: a"):
+        united_sides(side(), side(deleted("a", "one")), side(deleted("a", "other")))
+    (made,) = united_sides(side(), side(deleted("a", "one")), side(deleted("b", "other")))
+    assert made[1:] == tuple(deleted("a", "one"))
+
+
+def test_each_commit_keeps_its_changes_and_says_where_it_comes_from() -> None:
+    feed = {"cdc": {"path": "_change_data/x", "partitionValues": {}, "size": 1}}
+    info = {"commitInfo": {"operation": "UPDATE", "isBlindAppend": False}}
+    theirs = [info, feed, dict(remove("a")), dict(add("b", "0", changes=False))]
+    (made,) = united_sides(side(), side(theirs), side([dict(add("c", "0"))]))
+    said = made[0]["commitInfo"]
+    assert made[1:] == tuple(theirs[1:])
+    assert said["operationParameters"] == {"operation": "UPDATE", "version": "1"}
+    assert (said["operation"], said["isBlindAppend"]) == ("MERGE BRANCH", False)
+
+
+NEW = [dict(add("new", "0"))]
+
+
+def created(table: dict[str, Any], *more: Sequence[dict[str, Any]], file: str = "new") -> LogSide:
+    """Return a table that a side created by an overwrite, with a file of its own."""
+    info = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+    first = [
+        {"commitInfo": info},
+        {"protocol": PROTOCOL},
+        {"metaData": table},
+        dict(add(file, "0")),
+    ]
+    commits = (DeltaCommit(number, by_writer(each)) for number, each in enumerate((first, *more)))
+    return LogSide(tuple(commits), table, PROTOCOL)
+
+
+def test_a_table_that_both_sides_created_has_the_rows_of_both() -> None:
+    theirs = created(metadata(a="1", b="2") | {"id": "theirs", "createdTime": 2}, [add("a", "1")])
+    ours = created(metadata(a="1", c="3") | {"id": "ours", "createdTime": 3}, file="ours")
+    first, second = united_sides(LogSide(), theirs, ours)
+    (settled,) = fields_of(first, "metaData")
+    assert (settled["id"], settled["createdTime"]) == ("ours", 3)
+    assert settled["configuration"] == {"a": "1", "b": "2", "c": "3"}
+    assert [each["path"] for each in fields_of([*first, *second], "add")] == ["new", "a"]
+    assert not {"protocol"} & {kind for each in first for kind in each}
+    # It is an append: a later merge must not take it for an overwrite.
+    assert "mode" not in first[0]["commitInfo"]["operationParameters"]
+
+
+OTHER = metadata() | {"id": "another"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (metadata(column("x", nullable=False)), "'x', which is NOT NULL"),
+        (metadata(column("x", metadata={"delta.generationExpression": "id"})), "generated"),
+        (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or constrained"),
+        (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
+        (metadata() | {"partitionColumns": []}, "partitionColumns"),
+        (OTHER, "replaced the table"),
+        (metadata(**{"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
+    ],
+)
+def test_files_must_fit_what_the_other_side_made_of_the_table(
+    changed: dict[str, Any], words: str
+) -> None:
+    altered = [{"metaData": changed}]
+    for source, dest in (
+        (side(altered, metadata=changed), side(NEW)),
+        (side(NEW), side(altered, metadata=changed)),
+    ):
+        with pytest.raises(UnmergeableTableError, match=words):
+            united_sides(side(), source, dest)
+    # Where nothing else was written, there is nothing that would not fit.
+    (made,) = united_sides(side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}]))
+    assert made[1:] == tuple(altered)
+
+
+def test_constraints_of_one_side_apply_to_new_rows_of_the_other() -> None:
+    name, text = "delta.constraints.small", "id < 3"
+    changed = metadata(**{name: text})
+    ruled = side([{"metaData": changed}], metadata=changed)
+    for source, dest, changer in ((ruled, side(NEW), "source"), (side(NEW), ruled, "dest")):
+        (claim,) = united(side(), source, dest, MADE).row_claims
+        assert (claim.changer, claim.constraints, claim.paths) == (changer, {name: text}, {"new"})
+        assert claim.metadata == changed
+    # Rows that only leave, and rows of a side with the same rule, satisfy it.
+    alike = side(NEW, [{"metaData": changed}], metadata=changed)
+    gone = side([dict(remove("old"))])
+    for source, dest in ((ruled, alike), (alike, ruled), (ruled, gone), (gone, ruled)):
+        assert not united(side(), source, dest, MADE).row_claims
+
+
+def test_constraints_apply_to_rows_that_the_other_side_restored_in_a_file() -> None:
+    changed = metadata(**{"delta.constraints.small": "id < 3"})
+    (old,), (more,) = (new_vectors([np.array(each, np.uint64)])[0] for each in ([1, 2], [1, 2, 3]))
+    marked = {**add("old", "0")["add"], "deletionVector": old}
+    ruled = side([{"metaData": changed}], metadata=changed)
+    ruled = replace(ruled, find_adds=lambda _: {FileKey.of(marked): marked})
+
+    def claims(vector: Mapping[str, Any] | None) -> tuple[RowClaim, ...]:
+        was = remove("old")["remove"] | {"deletionVector": old}
+        now = {**marked, "deletionVector": vector}
+        return united(side(), side([{"remove": was}, {"add": now}]), ruled, MADE).row_claims
+
+    (fewer,) = new_vectors([np.array([1], np.uint64)])[0]
+    assert [each.paths for each in claims(fewer)] == [{"old"}]
+    # Of the remaining rows, the other side has all.
+    assert not claims(more)
+
+
+def test_an_undone_deletion_may_violate_a_later_constraint() -> None:
+    one, two = new_vectors([np.array(each, np.uint64) for each in ([1], [1, 2])])[0]
+    plain = add("old", "0")["add"] | {"stats": '{"numRecords": 9}'}
+    first, second = ({**plain, "deletionVector": each} for each in (one, two))
+    removed = [remove("old")["remove"], remove("old")["remove"] | {"deletionVector": one}]
+    deleted = [{"remove": removed[0]}, {"add": first}]
+    again = [{"remove": removed[1]}, {"add": second}]
+    changed = metadata(**{"delta.constraints.small": "id < 3"})
+    before = side(find_adds=lambda _: {FileKey.of(plain): plain})
+    for then in (metadata(), changed):
+        dest = side(deleted, again, [{"metaData": then}], metadata=then)
+        dest = replace(dest, find_adds=lambda _: {FileKey.of(second): second})
+        if then != changed:
+            (undone,) = united_sides(side(deleted), before, dest)
+            assert [*fields_of(undone, "add")]
+            continue
+        with pytest.raises(UnmergeableTableError, match="restored rows may violate"):
+            united_sides(side(deleted), before, dest)
+
+
+def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
+    wider = metadata(column("more"))
+    altered = side([{"metaData": wider}, *NEW], metadata=wider)
+    (made,) = united_sides(side(), altered, side([{"metaData": wider}], metadata=wider))
+    assert made[1:] == tuple(NEW)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}},
+            r"protocol \(4, 7\), .* later",
+        ),
+        *(
+            ({"protocol": {**PROTOCOL, "minWriterVersion": 7, "writerFeatures": [name]}}, name)
+            for name in ("typeWidening-preview", "catalogManaged", "no such feature")
+        ),
+        (
+            {"protocol": {**PROTOCOL, "minWriterVersion": 7, "writerFeatures": ["collations"]}},
+            "drop it with ALTER TABLE ... DROP FEATURE",
+        ),
+        ({"metadata": metadata(**{"delta.rowTrackingSuspended": "true"})}, "resume it with"),
+        ({"metadata": metadata() | {"schemaString": "{"}}, "not the JSON"),
+    ],
+)
+def test_what_is_not_understood_is_refused(more: dict[str, Any], words: str) -> None:
+    same = side(**more)
+    for source, dest in ((side(NEW, **more), same), (same, side(NEW, **more))):
+        with pytest.raises(UnmergeableTableError, match=words):
+            united_sides(same, source, dest)
+
+
+def test_features_that_only_could_be_used_are_no_obstacle() -> None:
+    features = ["columnMapping", "deletionVectors", "identityColumns", "inCommitTimestamp"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": features}
+    settings = metadata(**{"delta.columnMapping.mode": "none"})
+    more = {"protocol": protocol, "metadata": settings}
+    assert united_sides(side(**more), side(NEW, **more), side([add("x", "0")], **more))
+
+
+def test_files_never_need_more_than_the_protocol_of_dest() -> None:
+    upgraded = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    there, here = side(protocol=upgraded), side([{"txn": {"appId": "x"}}])
+    with pytest.raises(UnmergeableTableError, match="lower minReaderVersion"):
+        united_sides(there, side(NEW, protocol=upgraded), here)
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "dest", "words"),
+    [
+        (LogSide(), created(metadata()), created(metadata(column("x"))), "different columns"),
+        (
+            LogSide(),
+            created(metadata()),
+            created(metadata() | {"partitionColumns": []}),
+            "different partition columns",
+        ),
+        (side(), LogSide(), side(NEW), "deleted the table's log"),
+        (side(), side(NEW), LogSide(), "deleted the table's log"),
+        (side(NEW), side([dict(add("b", "0"))]), side(), "rewrote the table's history"),
+        (
+            side(),
+            side([{"domainMetadata": {"domain": "d"}}]),
+            side([{"domainMetadata": {"domain": "d", "removed": True}}]),
+            "same domain, 'd'",
+        ),
+        (
+            side([{"metaData": metadata(a="b")}]),
+            side(),
+            side([{"metaData": metadata(a="b")}], NEW),
+            "changed the table's metaData",
+        ),
+    ],
+)
+def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str) -> None:
+    with pytest.raises(UnmergeableTableError, match=words):
+        united_sides(base, source, dest)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"), [(b"{", "not JSON"), (b'{"new": 1}', "'new'"), (b"1", "not a JSON object")]
+)
+def test_what_is_no_commit_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(UnmergeableTableError, match=words):
+        parse_commit(3, body)
