@@ -529,7 +529,7 @@ class Branch:
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
-        delta: bool = True,
+        unite_tables: bool = True,
         schema_check: bool = True,
         if_needed: bool = False,
         once: str | Once | None = None,
@@ -551,7 +551,7 @@ class Branch:
             revert,
             refs,
             parent_number=parent_number,
-            resolution=parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, unite_tables, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -570,7 +570,7 @@ class Branch:
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
-        delta: bool = True,
+        unite_tables: bool = True,
         schema_check: bool = True,
         if_needed: bool = False,
         once: str | Once | None = None,
@@ -587,7 +587,7 @@ class Branch:
             cherry_pick,
             refs,
             parent_number=parent_number,
-            resolution=parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, unite_tables, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,
@@ -601,7 +601,7 @@ class Branch:
         onto: str,
         strategy: StrategyLike = None,
         rules: RulesLike = None,
-        delta: bool = True,
+        unite_tables: bool = True,
         schema_check: bool = True,
         once: str | Once | None = None,
     ) -> list[Commit]:
@@ -614,7 +614,7 @@ class Branch:
         from sparklake.strategies.choosing import parse_resolution
         from sparklake.verbs.merges.replay import rebase
 
-        resolution = parse_resolution(strategy, rules, delta, schema_check)
+        resolution = parse_resolution(strategy, rules, unite_tables, schema_check)
         return rebase(self._context, self.name, onto, resolution)
 
     @verb("reset", NOTHING)

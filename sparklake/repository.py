@@ -573,7 +573,7 @@ class Repository:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
-        delta: bool = True,
+        unite_tables: bool = True,
         schema_check: bool = True,
         squash: bool = False,
     ) -> MergePreview:
@@ -592,7 +592,7 @@ class Repository:
         from sparklake.verbs.merges.preview import preview_merge
 
         options = MergeOptions(
-            resolution=parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, unite_tables, schema_check),
             squash=squash,
             allow_empty=allow_empty,
             paths=paths,
@@ -635,7 +635,7 @@ class Repository:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
-        delta: bool = True,
+        unite_tables: bool = True,
         schema_check: bool = True,
         if_needed: bool = False,
         once: str | Once | None = None,
@@ -658,7 +658,7 @@ class Repository:
         from sparklake.verbs.merges.merge import MergeOptions, merge
 
         options = MergeOptions(
-            resolution=parse_resolution(strategy, rules, delta, schema_check),
+            resolution=parse_resolution(strategy, rules, unite_tables, schema_check),
             message=message,
             committer=committer,
             metadata=metadata,

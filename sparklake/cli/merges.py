@@ -73,7 +73,7 @@ def _row_line(table: str, counts: RowMergeCounts) -> str:
 class _Decisions(TypedDict):
     strategy: str | None
     rules: list[tuple[str, str]]
-    delta: bool
+    unite_tables: bool
     schema_check: bool
 
 
@@ -87,7 +87,7 @@ class _MergeChoices(_Decisions):
 class DecisionArguments:
     strategy: options.StrategyOption = None
     rule: options.RuleOption = None
-    no_delta: options.NoDeltaOption = False
+    no_table_unions: options.NoTableUnionsOption = False
     no_schema_check: options.NoSchemaCheckOption = False
     show_rows: options.ShowRowsOption = False
     conflict_rows: options.ConflictRowsOption = None
@@ -107,7 +107,7 @@ class DecisionArguments:
         return {
             "strategy": self.strategy and options.without_git_names(self.strategy),
             "rules": [(glob, options.without_git_names(name)) for glob, name in pairs],
-            "delta": not self.no_delta,
+            "unite_tables": not self.no_table_unions,
             "schema_check": not self.no_schema_check,
         }
 

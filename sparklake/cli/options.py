@@ -196,7 +196,7 @@ NoSchemaCheckOption = Annotated[
     bool, flag("Accept different column types in one table.", "--no-schema-check")
 ]
 ShowRowsOption = Annotated[bool, flag("Show the conflicting rows of tables.", "--show-rows")]
-NoDeltaOption = Annotated[bool, flag("Merge the logs of Delta tables file by file.", "--no-delta")]
+NoTableUnionsOption = Annotated[bool, flag("Merge no histories of tables.", "--no-table-unions")]
 RuleOption = Annotated[
     list[str] | None,
     option(

@@ -52,7 +52,7 @@ RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | No
 def parse_resolution(
     strategy: StrategyLike = None,
     rules: RulesLike = None,
-    delta: bool = True,
+    unite_tables: bool = True,
     schema_check: bool = True,
 ) -> Resolution:
     """Return the resolution of a strategy and rules."""
@@ -63,7 +63,7 @@ def parse_resolution(
     default = parse_strategy(strategy)
     if isinstance(default, Rows):
         raise _default_of_rows(default.name)
-    resolution = Resolution(default, rest, delta, schema_check)
+    resolution = Resolution(default, rest, unite_tables, schema_check)
     size = len(resolution.label.encode())
     if size > _MAX_LABEL_BYTES:
         raise InvalidInputError(

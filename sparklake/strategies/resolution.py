@@ -69,14 +69,14 @@ class Rule:
 class Resolution:
     """How conflicts are resolved: by the first matching rule, or else the default strategy.
 
-    With `delta`, the logs of Delta tables are merged before any strategy applies. With
+    With `unite_tables`, the histories of tables are merged before any strategy applies. With
     `schema_check`, a Parquet table must not get files with different types. The objects of an
     `expired_base` can be neither selected nor read.
     """
 
     strategy: Chosen = None
     rules: tuple[Rule, ...] = ()
-    delta: bool = True
+    unite_tables: bool = True
     schema_check: bool = True
     expired_base: CommitId | None = None
 
@@ -111,7 +111,7 @@ class Resolution:
             return True
         first = commit_key(folder, 0)
         globs = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
-        return self.delta and not any(matches(glob, first) for glob in globs)
+        return self.unite_tables and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
         """Return the winning side for the whole table of a metadata folder, if any."""

@@ -32,7 +32,7 @@ class ObservedChanges:
         self.observe_keys(changes.differing())
 
     def observe_keys(self, differing: DifferingKeys) -> None:
-        if self.resolution.delta:
+        if self.resolution.unite_tables:
             self.logs.observe(differing.keys)
         _observe_iceberg(self.logs, differing.keys)
         self._observe_tables(differing)

@@ -167,7 +167,6 @@ def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
 
 def too_many_tables() -> InvalidInputError:
     return InvalidInputError(
-        f"more than {MAX_TABLES:,} Delta tables have changed. Merge selected paths at a time, or "
-        "use "
-        "--no-delta to merge logs file by file"
+        f"more than {MAX_TABLES:,} tables have changed. Merge selected paths at a time, or use "
+        "--no-table-unions to merge Delta logs file by file"
     )

@@ -74,6 +74,8 @@ def _united(
     place = new_data_key()
     try:
         with unmergeable():
+            if not resolution.unite_tables:
+                raise UnmergeableTableError("table unions are turned off (--no-table-unions)")
             signature = union_signature(target, place)
             merged, *unlike = (
                 united(base.table, source.table, dest.table, commits, signature)

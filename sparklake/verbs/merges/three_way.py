@@ -231,7 +231,7 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
 def _losing_logs(
     context: Context, sides: ThreeWayTrees, resolution: Resolution
 ) -> frozenset[bytes]:
-    if not (sides.logs_grow and resolution.delta):
+    if not (sides.logs_grow and resolution.unite_tables):
         return frozenset()
     return logs_losing_keys(context, sides.base, sides.source)
 

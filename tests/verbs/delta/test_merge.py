@@ -155,16 +155,16 @@ def test_turned_off_it_is_a_conflict_of_files(desk: Desk) -> None:
     desk.change("main", append(5))
     rule = {"**/_delta_log/**": "none"}
     with refused(desk.repo, "1 conflicting object") as raised:
-        desk.repo.merge("dev", "main", delta=False)
+        desk.repo.merge("dev", "main", unite_tables=False)
     assert raised.value.conflicts[0].reason is None  # type: ignore[attr-defined]
     with refused(desk.repo, "1 conflicting object"):
         desk.repo.merge("dev", "main", "source-wins", rules=rule)
     for said in (
-        desk.repo.preview_merge("dev", "main", delta=False),
+        desk.repo.preview_merge("dev", "main", unite_tables=False),
         desk.repo.preview_merge("dev", "main", "source-wins", rules=rule),
     ):
         assert (said.unresolved, said.merged_tables) == (1, ())
-    desk.repo.merge("dev", "main", "dest-wins", delta=False)
+    desk.repo.merge("dev", "main", "dest-wins", unite_tables=False)
     assert log_of(desk.repo, "main") == names(0, 1, 2, 3)
 
 

@@ -259,7 +259,7 @@ def test_what_no_commit_undoes_is_a_conflict_that_a_strategy_settles(pair: Pair)
 
 def test_without_a_look_at_logs_a_revert_takes_files_back(pair: Pair) -> None:
     grown(pair.main, "g")
-    pair.repo.branch("main").revert("main", delta=False)
+    pair.repo.branch("main").revert("main", unite_tables=False)
     assert pair.main.state().latest == 1
 
 

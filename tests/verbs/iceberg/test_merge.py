@@ -91,6 +91,16 @@ def test_appends_of_both_sides(table: BranchTable) -> None:
     assert origins == [str(each.snapshot_id) for each in table.table("dev").metadata.snapshots[-2:]]
 
 
+def test_without_unions_changes_of_both_sides_conflict(table: BranchTable) -> None:
+    dev, main = start(table)
+    table.commit(dev, append(5))
+    table.commit(main, append(6))
+    with pytest.raises(MergeConflictError, match="unions are turned off"):
+        table.repo.merge("dev", "main", unite_tables=False)
+    table.repo.merge("dev", "main", "source-wins", unite_tables=False)
+    assert ids(table, "main") == [1, 2, 3, 4, 5]
+
+
 def test_a_later_merge_repeats_only_new_snapshots(table: BranchTable) -> None:
     dev, main = start(table)
     for at in range(3):

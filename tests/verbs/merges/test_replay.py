@@ -92,7 +92,7 @@ def test_a_revert_of_the_head_reads_what_differs(repo: Repository, main: Branch)
     assert {*read} <= before ^ after
     assert 0 < len(read) < len(before)
     with recorded_reads() as read:
-        main.revert("main", delta=False)
+        main.revert("main", unite_tables=False)
     assert read == []
 
 
