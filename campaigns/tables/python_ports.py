@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, write_deltalake
 from deltalake.schema import Field, PrimitiveType
+from deltalake.schema import StructType as DeltaStruct
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -103,7 +104,10 @@ class DeltaLakePort:
             if version < delta.version():
                 delta.restore(version)
         elif isinstance(operation, AddColumn):
-            delta.alter.add_columns([Field(operation.name, PrimitiveType("string"))])
+            outer, _, inner = operation.name.partition(".")
+            text = PrimitiveType("string")
+            kind = DeltaStruct([Field(inner, text)]) if inner else text
+            delta.alter.add_columns([Field(outer, kind)])
         elif isinstance(operation, SetProperty):
             delta.alter.set_table_properties({operation.name: str(operation.number)}, False)
         elif isinstance(operation, AddCheck):

@@ -29,6 +29,7 @@ REASONS = {
         "source's column .* needs other ids",
         "(source|dest)'s table (has a lower|lacks the feature)",
     ),
+    "dest has some of source's changes of settings, in another order": ("in a different order",),
     "both sides changed a property": ("both sides changed the property",),
     "rows that a constraint of the other side excludes": ("constraint",),
     "the format changed": (
