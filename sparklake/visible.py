@@ -41,3 +41,8 @@ def _escaped(text: str, allowed: str) -> str:
         each if each.isprintable() or each in allowed else each.encode("unicode_escape").decode()
         for each in text
     )
+
+
+def count_of(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 object", "1,200 objects"."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

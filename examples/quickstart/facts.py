@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sparklake.cli.text import number, one_line, size
+from sparklake.cli.text import one_line, size
 from sparklake.errors import MergeConflictError
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from examples.quickstart.demo import Demo
@@ -23,7 +24,7 @@ def ranges(demo: Demo, made: Commit) -> str:
     parents = (demo.repository.tree(parent).ranges for parent in made.parents)
     known = {each.id for ranges in parents for each in ranges}
     new = sum(each.id not in known for each in tree)
-    return f"{number(new, 'range')} written, {len(tree) - new} reused by id"
+    return f"{count_of(new, 'range')} written, {len(tree) - new} reused by id"
 
 
 def changes(rows: Iterable[DiffRow]) -> list[str]:

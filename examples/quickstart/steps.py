@@ -11,8 +11,9 @@ from examples.quickstart.demo import DEV, FILES, MAIN, TAG, Demo
 from examples.quickstart.facts import changes, diff_rows, ranges
 from sparklake.cli.options import Format
 from sparklake.cli.output import Output
-from sparklake.cli.text import number, one_line, short, size
+from sparklake.cli.text import one_line, short, size
 from sparklake.errors import MergeConflictError, MissingDependencyError
+from sparklake.visible import count_of
 
 _README = f"{FILES}README-quickstart.md"
 _NOTES = "notes/main.md"
@@ -44,7 +45,7 @@ def import_files(demo: Demo) -> StepResult:
     return StepResult(
         f"sparklake import {demo.uri(MAIN, FILES)} --from {quote(str(demo.source))} -m '{message}'",
         [
-            f"{number(tree.count, 'object')}, {size(total)}, without copying a byte",
+            f"{count_of(tree.count, 'object')}, {size(total)}, without copying a byte",
             f"commit {short(made.id)}: {ranges(demo, made)}",
         ],
     )
@@ -91,7 +92,7 @@ def write_table(demo: Demo) -> StepResult:
         f"partition_by=[{sample.partition_by!r}])\n"
         f"sparklake diff {demo.uri(DEV)}",
         [
-            f"{number(written.files, 'file')}, {size(written.size)}, staged only on the branch",
+            f"{count_of(written.files, 'file')}, {size(written.size)}, staged only on the branch",
             *changes(rows),
         ],
     )
@@ -146,7 +147,7 @@ def edit_both(demo: Demo) -> StepResult:
         branch = demo.repository.branch(name)
         for path, body in bodies.items():
             branch.put(path, body)
-        made = branch.commit(f"Edit {number(len(bodies), 'file')}")
+        made = branch.commit(f"Edit {count_of(len(bodies), 'file')}")
         facts.append(f"commit {short(made.id)} on {name}: {ranges(demo, made)}")
     commands = (
         f"sparklake put FILE {demo.uri(name, one_line(first[0]))}\n"

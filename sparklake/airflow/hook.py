@@ -10,6 +10,7 @@ from sparklake.airflow.names import CONNECTION_TYPE, DEFAULT_CONNECTION, FIELDS,
 from sparklake.airflow.versions import BaseHook, mask_secret
 from sparklake.choices import Engine
 from sparklake.errors import InvalidInputError, SparklakeError
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,7 @@ class SparklakeHook(BaseHook):
                 count = len(lake.repositories())
         except SparklakeError as error:
             return False, str(error)
-        return True, f"the lake has {count} repositories"
+        return True, f"the lake has {count_of(count, 'repository', 'repositories')}"
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import typer
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import duration, one_level
-from sparklake.cli.text import number, one_line
+from sparklake.cli.text import one_line
 from sparklake.documents import check_document
 from sparklake.uri import SCHEME, repository_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.rows.findings import Finding
@@ -55,9 +56,10 @@ def check(
 def _told(report: CheckReport, name: str) -> str:
     counts = report.counts
     lines = [
-        f"checked {number(counts.commits, 'commit')}, {number(counts.tree_files, 'tree file')}, "
-        f"{number(counts.records, 'record')}, {number(counts.objects, 'object')} and the content "
-        f"of {counts.contents:,} in {SCHEME}{name}"
+        f"checked {count_of(counts.commits, 'commit')}, "
+        f"{count_of(counts.tree_files, 'tree file')}, {count_of(counts.records, 'record')}, "
+        f"{count_of(counts.objects, 'object')} and the content of {counts.contents:,} in "
+        f"{SCHEME}{name}"
     ]
     for kind, count in report.kinds.items():
         some = [each for each in report.findings if each.kind is kind]

@@ -18,11 +18,11 @@ from sparklake.cli.output import Output
 from sparklake.cli.parsing import TREE_DEPTH, DiffShape, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import ToOption, save_differences
-from sparklake.cli.text import SIGNS, number, one_line, size, total
+from sparklake.cli.text import SIGNS, one_line, size, total
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
-from sparklake.visible import visible_text
+from sparklake.visible import count_of, visible_text
 
 if TYPE_CHECKING:
     from sparklake.verbs.diffs.differences import Differences, DiffTree
@@ -114,8 +114,8 @@ def reset(
     if staged:
         part = "" if path is prefix is None else f" those of {one_line(place)} among"
         invocation.out.confirm(
-            f"This drops{part} the {number(staged, 'staged change')} of {target}, which cannot be "
-            "restored.",
+            f"This drops{part} the {count_of(staged, 'staged change')} of {target}, which cannot "
+            "be restored.",
             "Drop them?",
         )
     invocation.run(branch.reset, prefix, path, invocation.once(once))

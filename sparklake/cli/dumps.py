@@ -7,9 +7,10 @@ from typing import Annotated
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import RepositoryArgument, argument, flag, option
 from sparklake.cli.parsing import renames
-from sparklake.cli.text import number, one_line
+from sparklake.cli.text import one_line
 from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
+from sparklake.visible import count_of
 
 app = Group("refs", "Backups of branches, tags and commits: dump, restore.")
 
@@ -37,8 +38,8 @@ def dump(
     result = repository.dump_refs(overwrite, check_addresses)
     invocation.out.one(
         dump_document(result),
-        f"{number(result.branches, 'branch', 'branches')}, {number(result.tags, 'tag')} and "
-        f"{number(result.commits, 'commit')} of {SCHEME}{repository.name} are in "
+        f"{count_of(result.branches, 'branch', 'branches')}, {count_of(result.tags, 'tag')} and "
+        f"{count_of(result.commits, 'commit')} of {SCHEME}{repository.name} are in "
         f"{one_line(repository.info.storage_namespace)}",
     )
     if result.dirty:
@@ -101,8 +102,8 @@ def restore(
     invocation.out.one(
         repository_document(info),
         f"{SCHEME}{name} is restored from {one_line(info.storage_namespace)}, with "
-        f"{number(len(repository.branches()), 'branch', 'branches')} and "
-        f"{number(len(repository.tags()), 'tag')}",
+        f"{count_of(len(repository.branches()), 'branch', 'branches')} and "
+        f"{count_of(len(repository.tags()), 'tag')}",
     )
     for note in notes:
         invocation.out.note(note)

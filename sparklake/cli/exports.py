@@ -9,6 +9,7 @@ from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.text import one_line
 from sparklake.documents import export_document, registration_document
 from sparklake.uri import object_uri, prefix_uri
+from sparklake.visible import count_of
 
 
 @command
@@ -64,7 +65,8 @@ def export(
     verb = "would export" if dry_run else "listed" if manifest_only else "exported"
     text = (
         f"{verb} {result.commit[:12]} to {one_line(result.to)}: {result.added:,} added, "
-        f"{result.changed:,} changed, {result.removed:,} removed, {result.size:,} bytes"
+        f"{result.changed:,} changed, {result.removed:,} removed, "
+        f"{count_of(result.size, 'byte')}"
     )
     invocation.out.one(export_document(result), text)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.parsing import branch_days, duration
-from sparklake.cli.text import date, number, one_line, size
+from sparklake.cli.text import date, one_line, size
 from sparklake.documents import Document, collection_document, object_document, retention_document
 from sparklake.uri import SCHEME, repository_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.retention import Retention
@@ -67,12 +68,12 @@ def clear(invocation: Invocation, uri: RepositoryArgument) -> None:
 def _tell(invocation: Invocation, retention: Retention | None) -> None:
     lines = ["every commit is kept"]
     if retention is not None:
-        lines = [f"{each.pattern}: {number(each.days, 'day')}" for each in retention.branches]
-        lines.append(f"all others: {number(retention.default_days, 'day')}")
+        lines = [f"{each.pattern}: {count_of(each.days, 'day')}" for each in retention.branches]
+        lines.append(f"all others: {count_of(retention.default_days, 'day')}")
         if retention.tree_days is None:
             lines.append("trees of expired commits: kept")
         else:
-            lines.append(f"trees of expired commits: {number(retention.tree_days, 'day')} more")
+            lines.append(f"trees of expired commits: {count_of(retention.tree_days, 'day')} more")
     invocation.out.one(retention_document(retention), "\n".join(lines))
 
 
@@ -135,15 +136,15 @@ def list_garbage(
 
 def _told(result: Collection, name: str) -> str:
     run = result.run
-    what = f"{number(run.objects, 'object')} with {size(run.bytes)} in total"
+    what = f"{count_of(run.objects, 'object')} with {size(run.bytes)} in total"
     outcome = "deleted" if run.state == "swept" else "can be deleted"
     lines = [f"{what} {outcome}, of {run.objects_listed:,} below data/ of {SCHEME}{name}"]
     if run.commits_expired:
         verb = "expired" if run.state == "swept" else "would expire"
-        lines.append(f"{number(run.commits_expired, 'commit')} {verb}")
+        lines.append(f"{count_of(run.commits_expired, 'commit')} {verb}")
     if run.trees or run.tree_files:
-        what = f"{number(run.trees, 'tree')} of expired commits"
-        tables = f"{number(run.tree_files, 'tree file')} with {size(run.tree_file_bytes)}"
+        what = f"{count_of(run.trees, 'tree')} of expired commits"
+        tables = f"{count_of(run.tree_files, 'tree file')} with {size(run.tree_file_bytes)}"
         lines.append(f"{what} given up: {tables} {outcome}")
     lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in result.sample]
     lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {run.id}")

@@ -10,7 +10,7 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import moment, required_metadata
-from sparklake.cli.text import change_counts, date, field_lines, first_line, number, one_line, short
+from sparklake.cli.text import change_counts, date, field_lines, first_line, one_line, short
 from sparklake.documents import (
     Document,
     blame_document,
@@ -20,6 +20,7 @@ from sparklake.documents import (
 )
 from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri, ref_uri, same_repository
+from sparklake.visible import count_of
 
 # Lazy imports: --help does not need them.
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def log(
         drawing.save(picture)
         document = {"picture": picture, "commits": len(drawing.nodes)}
         invocation.out.one(
-            document, f"{number(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
+            document, f"{count_of(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
         )
         return
     if invocation.out.is_json:
@@ -173,7 +174,7 @@ def status(
         f"{invocation.out.coloured(str(target), 'green')} is at "
         f"{invocation.out.coloured(short(report.head.id), 'yellow')} {subject(report.head)}",
         f"staged: {change_counts(staged) if any(staged.values()) else 'nothing'}",
-        f"{number(report.ahead, 'commit')} ahead of {one_line(report.against)}, "
+        f"{count_of(report.ahead, 'commit')} ahead of {one_line(report.against)}, "
         f"{report.behind:,} behind",
     ]
     invocation.out.one(document, "\n".join(lines))

@@ -15,6 +15,7 @@ from sparklake.cli.text import one_line
 from sparklake.documents import import_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri
+from sparklake.visible import count_of
 
 
 @command
@@ -85,4 +86,4 @@ def import_objects(
     out.one(import_document(report), commit_line(out, target.ref, report.commit))
     if report.skipped:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in report.counts.items())
-        out.note(f"skipped {report.skipped:,} rows: {counts}")
+        out.note(f"skipped {count_of(report.skipped, 'row')}: {counts}")

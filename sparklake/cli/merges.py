@@ -21,10 +21,11 @@ from sparklake.cli.options import argument, flag, option
 from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
-from sparklake.cli.text import number, one_line, short, size
+from sparklake.cli.text import one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
@@ -53,7 +54,7 @@ def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
         f"would merge {short(preview.source.id)} into {out.coloured(dest, 'green')} "
         f"over {short(preview.base.id)}",
         changes,
-        f"{number(preview.conflict_count, 'conflict')}, {preview.unresolved:,} unresolved",
+        f"{count_of(preview.conflict_count, 'conflict')}, {preview.unresolved:,} unresolved",
         *([f"united: tables {merged}"] if merged else []),
         *([f"taken as a whole: tables {winners}"] if winners else []),
         *(f"dropped: table {name}: {each}" for name, each in preview.dropped_commits.items()),
@@ -65,8 +66,8 @@ def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
 
 
 def _row_line(table: str, counts: RowMergeCounts) -> str:
-    conflicts = f", {number(counts.conflicts, 'row')} in conflict" if counts.conflicts else ""
-    read = f"reads {number(counts.files, 'file')} ({size(counts.bytes)})"
+    conflicts = f", {count_of(counts.conflicts, 'row')} in conflict" if counts.conflicts else ""
+    read = f"reads {count_of(counts.files, 'file')} ({size(counts.bytes)})"
     return f"rows of {one_line(table)}: {counts}{conflicts}; {read}"
 
 
@@ -319,5 +320,5 @@ def rebase(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()
         )
     state = branch.state
-    text = f"{target} is at {short(state.commit_id)}, {number(len(commits), 'commit')} replayed"
+    text = f"{target} is at {short(state.commit_id)}, {count_of(len(commits), 'commit')} replayed"
     invocation.out.one({**branch_document(state), "commits": [each.id for each in commits]}, text)

@@ -15,7 +15,7 @@ from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import STDIN, duration, file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
-from sparklake.cli.text import change_counts, date, field_lines, number, one_line, size
+from sparklake.cli.text import change_counts, date, field_lines, one_line, size
 from sparklake.documents import (
     Document,
     branch_document,
@@ -35,6 +35,7 @@ from sparklake.uri import (
     same_branch,
     same_repository,
 )
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.repository import Repository
@@ -82,7 +83,7 @@ def put(
                 follow_links=follow_links,
                 once=run,
             )
-        text = f"staged {number(upload.count, 'object')} below {one_line(str(target))}"
+        text = f"staged {count_of(upload.count, 'object')} below {one_line(str(target))}"
         invocation.out.one(
             upload_document(target.key, upload), "\n".join([text, *_skipped(upload)])
         )
@@ -165,7 +166,7 @@ def rm(
         removed = invocation.run(branch.remove, target.key, recursive, invocation.once(once))
     invocation.out.one(
         {"path": target.key, "removed": removed},
-        f"staged the removal of {number(removed, 'object')} at {one_line(str(target))}",
+        f"staged the removal of {count_of(removed, 'object')} at {one_line(str(target))}",
     )
 
 
@@ -210,7 +211,7 @@ def stat(invocation: Invocation, uri: ObjectArgument) -> None:
         info = repository.stat(target.ref, target.key)
     lines = {
         "path": one_line(info.path),
-        "size": f"{info.size:,} bytes",
+        "size": count_of(info.size, "byte"),
         "checksum": info.checksum,
         "modified": date(object_document(info)["mtime"]),
         "address": one_line(info.address),
@@ -267,7 +268,7 @@ def mv(
         moved = invocation.run(
             branch.move, old.key, new.key, recursive, force, invocation.once(once)
         )
-    text = f"staged the move of {number(moved, 'object')} to {one_line(str(new))}"
+    text = f"staged the move of {count_of(moved, 'object')} to {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
 
 
@@ -293,7 +294,7 @@ def cp(
         copied = invocation.run(
             branch.copy, old.key, new.key, ref=old.ref, recursive=recursive, force=force, once=run
         )
-    text = f"staged {number(copied, 'object')} at {one_line(str(new))}"
+    text = f"staged {count_of(copied, 'object')} at {one_line(str(new))}"
     invocation.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
 
 

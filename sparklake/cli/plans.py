@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from sparklake.cli.options import flag
 from sparklake.cli.output import Output
-from sparklake.cli.text import number, size
+from sparklake.cli.text import size
 from sparklake.documents import explanation_document
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
@@ -18,8 +19,8 @@ ExplainOption = Annotated[bool, flag("Show the plan and its cost; change nothing
 def described_cost(out: Output, plan: Explanation) -> str:
     return (
         f"{plan.verb} would run on {out.coloured(plan.engine, 'green')}: {plan.reason}\n"
-        f"copies {number(plan.copied, 'range')} by id, opens {plan.opened:,} in "
-        f"{number(plan.tasks, 'task')}: {number(plan.records, 'record')}, {size(plan.bytes)}\n"
+        f"copies {count_of(plan.copied, 'range')} by id, opens {plan.opened:,} in "
+        f"{count_of(plan.tasks, 'task')}: {count_of(plan.records, 'record')}, {size(plan.bytes)}\n"
         f"kernels: {plan.kernels}"
     )
 

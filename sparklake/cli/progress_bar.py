@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column
 from rich.text import Text
 
-from sparklake.cli.text import number, size
+from sparklake.cli.text import size
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.cli.progress import Count
@@ -35,10 +36,10 @@ class _CountColumn(ProgressColumn):
 
 def _objects(count: Count, task: Task) -> Iterator[str]:
     if count.total is None:
-        yield number(count.objects, "object")
+        yield count_of(count.objects, "object")
         yield from [size(count.size)] if count.size else []
     else:
-        yield f"{count.objects:,} of {number(count.total.objects, 'object')}"
+        yield f"{count.objects:,} of {count_of(count.total.objects, 'object')}"
         yield f"{size(count.size)} of {size(count.total.size)}"
     # Rich has no rate before the second report.
     speed = task.speed or task.completed / max(monotonic() - count.began, 0.001)

@@ -9,6 +9,7 @@ from sparklake.cli.options import RepositoryArgument, YesOption, argument, flag,
 from sparklake.cli.text import date, one_line
 from sparklake.documents import purge_document
 from sparklake.uri import repository_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports.registers import Purge
@@ -90,7 +91,8 @@ def show(invocation: Invocation, uri: RepositoryArgument, purge: PurgeArgument) 
 def _print(invocation: Invocation, purge: Purge, receipt: str, verb: str) -> None:
     counts = purge.counts
     text = (
-        f"{verb} {counts.addresses:,} objects of {counts.paths:,} paths, {counts.size:,} bytes; "
+        f"{verb} {count_of(counts.addresses, 'object')} of {count_of(counts.paths, 'path')}, "
+        f"{count_of(counts.size, 'byte')}; "
         f"{counts.external:,} outside the namespace, {counts.shared:,} shared with other paths"
     )
     if receipt:

@@ -9,10 +9,11 @@ import typer
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import RepositoryArgument, flag, option
 from sparklake.cli.parsing import one_level
-from sparklake.cli.text import number, one_line
+from sparklake.cli.text import one_line
 from sparklake.documents import repair_document
 from sparklake.errors import InvalidInputError
 from sparklake.uri import repository_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.verbs.repairs.repair import RepairReport
@@ -69,10 +70,10 @@ def _told(report: RepairReport) -> str:
         outcome = "done" if each.is_done else f"not done: {one_line(each.problem)}"
         lines.append(f"{_cause(each.step)}\n    {one_line(each.step.text)}\n    {outcome}")
     done = sum(each.is_done for each in report.results)
-    lines.append(f"{done:,} of {number(len(report.results), 'step')} done")
+    lines.append(f"{done:,} of {count_of(len(report.results), 'step')} done")
     if done:
         lines.append(f"replaced files: {one_line(report.location)}")
     kinds = {fault.kind for fault in report.check.faults}
     remaining = sum(report.check.kinds[each] for each in kinds)
-    lines.append(f"{number(remaining, 'fault')} left: {one_line(report.check.location)}")
+    lines.append(f"{count_of(remaining, 'fault')} left: {one_line(report.check.location)}")
     return "\n".join(lines)

@@ -13,9 +13,10 @@ from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, one_of, option
 from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
-from sparklake.cli.text import SIGNS, change_counts, date, number, one_line, size, total
+from sparklake.cli.text import SIGNS, change_counts, date, one_line, size, total
 from sparklake.documents import Document, table_diff_document, write_document
 from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
+from sparklake.visible import count_of
 
 
 @command
@@ -79,7 +80,7 @@ def _summary_text(report: Document) -> str:
         for each in report["schema_changes"]
     ]
     files = sum(report["files"].values())
-    read = f"read {number(files, 'differing file')} ({size(report['bytes'])})"
+    read = f"read {count_of(files, 'differing file')} ({size(report['bytes'])})"
     return "\n".join([change_counts(report), *columns, read])
 
 
@@ -168,7 +169,7 @@ def write(
                 schema_check=not no_schema_check,
                 **writing,
             )
-    text = f"staged {number(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
+    text = f"staged {count_of(done.files, 'file')} of {size(done.size)} at {one_line(str(target))}"
     invocation.out.one(asdict(done), text)
 
 

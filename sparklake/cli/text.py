@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from math import log
 
 from sparklake.graveler.times import text_of_second
-from sparklake.visible import COMMIT_DIGITS, visible_line
+from sparklake.visible import COMMIT_DIGITS, count_of, visible_line
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -43,15 +43,14 @@ def size(count: int) -> str:
     return f"{count / _STEP**power:.1f} {_UNITS[power - 1]}"
 
 
-def number(count: int, noun: str, plural: str = "") -> str:
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
-
-
 def total(counts: Mapping[str, int]) -> str:
     """Return the numbers of differences by kind, without zeros."""
-    return ", ".join(f"{counts[kind]:,} {kind}" for kind in SIGNS if counts[kind]) or (
-        "no difference"
-    )
+    words = [
+        count_of(counts[kind], kind, "conflicts" if kind == "conflict" else kind)
+        for kind in SIGNS
+        if counts[kind]
+    ]
+    return ", ".join(words) or "no difference"
 
 
 def change_counts(counts: Mapping[str, int]) -> str:

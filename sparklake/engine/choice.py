@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sparklake.config import BucketWrites, Engine
 from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
 from sparklake.session import active_session, spark_session
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,7 @@ class Runners:
         """Return the engine for a plan of the given size. Nothing starts."""
         if self.engine is Engine.SPARK:
             return EngineChoice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
-        reason = f"{records:,} records to read"
+        reason = f"{count_of(records, 'record')} to read"
         if self.engine is Engine.AUTO and records >= SPARK_RECORDS:
             if (self.spark or active_session()) is not None:
                 reason += f", {SPARK_RECORDS:,} or more"

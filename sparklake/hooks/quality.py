@@ -19,6 +19,7 @@ import msgspec
 
 from sparklake.errors import ObjectNotFoundError
 from sparklake.hooks.events import EventTree, HookCall
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -92,10 +93,10 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:
-        yield f"{total} rows, but at least {checks.min_rows} are required"
+        yield f"{count_of(total, 'row')}, but at least {checks.min_rows} are required"
     for check, count in counts.items():
         if count:
-            yield f"{check} fails for {count} of {total} rows"
+            yield f"{check} fails for {count} of {count_of(total, 'row')}"
     if checks.unique:
         from pyspark.sql import functions as f
 
@@ -103,7 +104,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
         doubled = keys.where(f.col(_ROWS) > 1).agg(f.sum(_ROWS).alias(_ROWS)).first()
         if doubled is not None and doubled[0]:
             names = ", ".join(checks.unique)
-            yield f"unique {names} fails for {doubled[0]} of {total} rows"
+            yield f"unique {names} fails for {doubled[0]} of {count_of(total, 'row')}"
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:

@@ -16,7 +16,7 @@ from sparklake.graveler.keys import key_path
 from sparklake.graveler.sums import bounded
 from sparklake.graveler.times import MICROSECOND, SECOND, shown_nanoseconds, text_of_second
 from sparklake.rows.objects import unix_microseconds
-from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS
+from sparklake.visible import CHECKSUM_DIGITS, COMMIT_DIGITS, count_of
 
 CHANGE_FIELDS = (
     pa.field("type", pa.string(), nullable=False),
@@ -89,7 +89,7 @@ class SideObject:
     def __str__(self) -> str:
         """Format size, time and the first digits of the checksum."""
         time = text_of_second(self.mtime // SECOND)
-        return f"{self.size:,} bytes, {time}, {self.checksum[:CHECKSUM_DIGITS]}"
+        return f"{count_of(self.size, 'byte')}, {time}, {self.checksum[:CHECKSUM_DIGITS]}"
 
 
 @dataclass(frozen=True, slots=True)

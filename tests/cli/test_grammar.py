@@ -193,7 +193,7 @@ def test_an_import_beside_what_is_there_without_what_cannot_be(
         assert pq.read_table(errors / place).to_pylist() == made["errors"]
     assert scene.paths("main") == ["raw/kept", f"{prefix}one/a"]
     (source / "one" / "c").write_text("1")
-    assert "skipped 1 rows: 1 invalid_path" in run(*words, "--skip-errors").err
+    assert "skipped 1 row: 1 invalid_path" in run(*words, "--skip-errors").err
     assert scene.paths("main") == ["raw/kept", f"{prefix}one/a", f"{prefix}one/c"]
 
 
@@ -392,6 +392,10 @@ def test_a_three_way_diff_shows_what_a_merge_would_do(scene: Scene) -> None:
         assert line.split()[:3] == [side, "4", "B"]
         assert line.endswith(conflict[side]["checksum"][:8])
     assert lines[4].startswith("- removed")
+    assert run("diff", main, dev, "--three-way").err == "1 removed, 1 conflict\n"
+    scene.commit("main", {"all": "1"})
+    scene.commit("dev", {"all": "22"})
+    assert run("diff", main, dev, "--three-way").err == "1 removed, 2 conflicts\n"
 
 
 def assert_shown(text: str, conflict: dict[str, Any]) -> None:

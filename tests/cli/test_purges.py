@@ -9,7 +9,7 @@ from tests.jobs.running import job
 def test_purge(scene: Scene) -> None:
     scene.commit("main", {"users/1": "one", "kept": "kept"})
     assert run("purge", "run", "--yes", scene.uri(), "users/1").code == 4
-    assert "would purge 1 objects of 1 paths, 3 bytes" in ok(
+    assert "would purge 1 object of 1 path, 3 bytes" in ok(
         "purge", "run", scene.uri(), "users/", "--dry-run"
     )
     made = said("purge", "run", scene.uri(), "users/*", "-m", "request 7", "--commit", "--yes")

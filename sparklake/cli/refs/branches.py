@@ -10,11 +10,12 @@ from sparklake.cli import options
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import duration
-from sparklake.cli.text import date, first_line, number, short
+from sparklake.cli.text import date, first_line, short
 from sparklake.documents import Document, branch_document, branch_list_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState
 from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.branch import Branch
@@ -135,14 +136,14 @@ def prune(
     if due:
         staged = sum(repository.branch(each.name).count_staged() for each in due if each.layers)
         invocation.out.confirm(
-            f"This deletes {number(len(due), 'expired branch', 'expired branches')}, with "
-            f"{number(staged, 'staged change')}, which cannot be restored. --dry-run lists them.",
+            f"This deletes {count_of(len(due), 'expired branch', 'expired branches')}, with "
+            f"{count_of(staged, 'staged change')}, which cannot be restored. --dry-run lists them.",
             "Delete them?",
         )
     pruned = repository.prune_branches(dry_run)
     _table(invocation, pruned)
     done = "would be deleted" if dry_run else "deleted"
-    invocation.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
+    invocation.out.note(f"{count_of(len(pruned), 'branch', 'branches')} {done}")
 
 
 @app.add()
@@ -170,7 +171,7 @@ def delete(
     # Without --discard-staged, the deletion itself refuses to lose staged changes.
     if not yes and (discard_staged or not state.layers):
         count = opened.count_staged()
-        staged = f" and its {number(count, 'staged change')}, which cannot be restored" * (
+        staged = f" and its {count_of(count, 'staged change')}, which cannot be restored" * (
             count > 0
         )
         invocation.out.confirm(

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from sparklake.cli.invocation import Group, Invocation, command
 from sparklake.cli.options import BranchArgument, OnceOption, YesOption, argument, flag, option
-from sparklake.cli.text import date, number, one_line, short
+from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
+from sparklake.visible import count_of
 
 app = Group("op", "Moves of branches and tags: log, undo.")
 
@@ -71,8 +72,8 @@ def hard_reset(
     staged = branch.count_staged() if force and not yes else 0
     if staged:
         invocation.out.confirm(
-            f"This moves {target} to {to}, and drops its {number(staged, 'staged change')}, which "
-            "cannot be restored.",
+            f"This moves {target} to {to}, and drops its {count_of(staged, 'staged change')}, "
+            "which cannot be restored.",
             "Move it?",
         )
     commit = invocation.run(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from sparklake.cli.invocation import Group, Invocation
 from sparklake.cli.options import MetaOption, RepositoryArgument, YesOption, argument, flag, option
 from sparklake.cli.parsing import labels
-from sparklake.cli.text import date, number, one_line
+from sparklake.cli.text import date, one_line
 from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS
 from sparklake.uri import SCHEME, repository_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports import RepositoryInfo
@@ -110,7 +111,7 @@ def delete(
         staged = sum(each.count_staged() for each in repository.branches(hidden=True))
         invocation.out.confirm(
             f"This permanently deletes the branches, tags, commits and "
-            f"{number(staged, 'staged change')} of {SCHEME}{name}. "
+            f"{count_of(staged, 'staged change')} of {SCHEME}{name}. "
             f"The files in {one_line(namespace)} stay.",
             "Delete it?",
         )

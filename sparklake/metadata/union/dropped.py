@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparklake.visible import count_of
+
 
 @dataclass(frozen=True, slots=True)
 class DroppedCommits:
@@ -16,11 +18,7 @@ class DroppedCommits:
     removed_files: int
 
     def __str__(self) -> str:
-        rows = "unknown rows" if self.added_rows is None else counted(self.added_rows, "row")
-        effects = f"added {counted(self.added_files, 'file')} with {rows}"
-        removed = f", removed {counted(self.removed_files, 'file')}" if self.removed_files else ""
-        return f"{counted(self.commits, 'commit')} of {self.side} ({effects}{removed})"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        rows = "unknown rows" if self.added_rows is None else count_of(self.added_rows, "row")
+        effects = f"added {count_of(self.added_files, 'file')} with {rows}"
+        removed = f", removed {count_of(self.removed_files, 'file')}" if self.removed_files else ""
+        return f"{count_of(self.commits, 'commit')} of {self.side} ({effects}{removed})"

@@ -10,11 +10,11 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.metadata.delta.union.log_sides import LogSide, RowClaim
 from sparklake.metadata.delta.union.schemas import CONSTRAINT
 from sparklake.metadata.union.conflicts import UnmergeableTableError
-from sparklake.metadata.union.dropped import counted
 from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, SOURCE
 from sparklake.verbs.delta.files_view import TableTree
+from sparklake.visible import count_of
 
 _SHOWN = 3
 
@@ -62,7 +62,7 @@ def _problem(
         if count:
             shown = ", ".join(str(dict(each)) for each in json_rows(failing, _SHOWN))
             return UnmergeableTableError(
-                f"{counted(count, 'row')} of {holder} violate a constraint that {claim.changer} "
+                f"{count_of(count, 'row')} of {holder} violate a constraint that {claim.changer} "
                 f"added. Change or delete them in {holder}, or drop the constraint, and merge "
                 f"again: {_described(name, text)} by {shown}"
             )

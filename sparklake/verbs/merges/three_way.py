@@ -20,7 +20,6 @@ from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import stored_record_id
-from sparklake.metadata.union.dropped import counted
 from sparklake.rows.diffs import ThreeWayRow, conflict_row
 from sparklake.rows.merges import add_tables
 from sparklake.strategies.judging import MAX_CONFLICTS_REPORTED
@@ -55,6 +54,7 @@ from sparklake.verbs.tables.unions import (
     with_check,
     with_rows,
 )
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -274,7 +274,7 @@ def _subjects(
 
 def _named(noun: str, count: int, names: Sequence[str]) -> str:
     listed = ", ".join(map(repr, names))
-    return f"{counted(count, noun)} ({listed}{', ...' if count > len(names) else ''})"
+    return f"{count_of(count, noun)} ({listed}{', ...' if count > len(names) else ''})"
 
 
 def _conflict_error(

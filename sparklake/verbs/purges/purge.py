@@ -30,6 +30,7 @@ from sparklake.verbs.base.runner import retry_lost_races
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.checks.dumps import check_nothing_lost
 from sparklake.verbs.purges.removals import commit_removals
+from sparklake.visible import count_of
 
 _SHOWN = 5
 _RANGES_AT_ONCE = 16
@@ -107,8 +108,9 @@ def _open_and_scan(context: Context, patterns: Patterns, draft: Purge) -> FoundR
     if report.foreign_count:
         path, owner = report.foreign[0]
         raise errors.PurgeBlockedError(
-            f"nothing was purged: {path!r}, and {report.foreign_count} objects in total, are in "
-            f"the storage namespace of another repository, such as {owner}. Purge them there"
+            f"nothing was purged: {path!r}, and {count_of(report.foreign_count, 'object')} in "
+            f"total, are in the storage namespace of another repository, such as {owner}. Purge "
+            "them there"
         )
     if report.counts.shared and not draft.include_shared:
         sample = ", ".join(map(repr, report.shared[:_SHOWN]))

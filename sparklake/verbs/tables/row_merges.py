@@ -12,10 +12,10 @@ from sparklake.engine.spark import kept_rows
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.spark_sources import missing_files
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.metadata.union.dropped import counted
 from sparklake.session import job_description, quoted
 from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,7 +192,7 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
         resolving = replace(table.rows, key=tuple(merge.key), then=Strategy.SOURCE_WINS)
         return RowsResult(
             counts,
-            refusal=f"both sides changed {counted(counts.conflicts, 'row')} differently, such as "
+            refusal=f"both sides changed {count_of(counts.conflicts, 'row')} differently, such as "
             f"{', '.join(_keys(merge, CONFLICT))}. Change one side, or resolve rows with `then` in "
             f"the rule, such as {resolving.name}; `--conflict-rows FILE`, in Python "
             "`conflict_rows` of the error, has all of them",
@@ -202,7 +202,7 @@ def _merge_rows(table: ChangedRows[Written], *, write: bool) -> RowsResult[Writt
 
 def _invalid(merge: RowMerge, problem: str, count: int) -> str:
     keys = ", ".join(_keys(merge, problem))
-    return f"{counted(count, 'key')} with {problem!r}, such as {keys}"
+    return f"{count_of(count, 'key')} with {problem!r}, such as {keys}"
 
 
 def _keys(merge: RowMerge, outcome: str) -> list[str]:
