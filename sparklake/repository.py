@@ -192,8 +192,11 @@ class Repository:
         """Delete a branch; its commits stay. Raises ProtectedError, DirtyBranchError."""
         from sparklake.verbs.refs.branches import delete_branch
 
-        with suppress(*([RefNotFoundError] if missing_ok else [])):
+        try:
             delete_branch(self._context, name, discard_staged=discard_staged)
+        except RefNotFoundError:
+            if not missing_ok:
+                raise
 
     @verb("create-tag", _TAG)
     def create_tag(

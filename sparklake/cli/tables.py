@@ -68,8 +68,10 @@ def diff_table(
         return invocation.out.coloured(f"{sign} {row['change']:<8}  {_row_text(row, key)}", colour)
 
     invocation.out.many(rows[:limit], line)
-    more = "; there are more: raise --limit, or count all rows with --summary" * (len(rows) > limit)
-    invocation.out.note(total(counts) + more)
+    note = total(counts)
+    if len(rows) > limit:
+        note += "; there are more: raise --limit, or count all rows with --summary"
+    invocation.out.note(note)
     for each in diffs.schema_changes:
         invocation.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
 

@@ -338,8 +338,11 @@ class SqlSession:
     def _drop_tag(self, repository: Repository, statement: RefStatement) -> SmallRows:
         name = statement.refs[0]
         tags = [each for each in repository.tags() if each.name == name]
-        with suppress(*([RefNotFoundError] if statement.has_condition else [])):
+        try:
             repository.delete_tag(name)
+        except RefNotFoundError:
+            if not statement.has_condition:
+                raise
         return tag_rows(tags)
 
     def _commit(self, repository: Repository, statement: RefStatement) -> SmallRows:

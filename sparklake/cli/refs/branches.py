@@ -171,9 +171,8 @@ def delete(
     # Without --discard-staged, the deletion itself refuses to lose staged changes.
     if not yes and (discard_staged or not state.layers):
         count = opened.count_staged()
-        staged = f" and its {count_of(count, 'staged change')}, which cannot be restored" * (
-            count > 0
-        )
+        changes = count_of(count, "staged change")
+        staged = f" and its {changes}, which cannot be restored" if count else ""
         invocation.out.confirm(
             f"This deletes {branch}{staged}. Its commits stay, and {again} creates it again.",
             "Delete it?",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from sparklake.errors import CorruptFileError, InvalidInputError, InvalidNameError, SparklakeError
 from sparklake.graveler.defaults import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
@@ -215,7 +214,6 @@ def restored_settings(
             f"an earlier restore of this dump renamed branches or tags, and so did this one: "
             f"{_shorten(again)}. `--rename` OLD=NEW gives them other names"
         )
-    notes += _rule_notes(stored.repository_settings, settings, renames)
     beside = None
     if renames != earlier:
         beside = replace(stored, manifests=(manifest,), renames=dict(renames))
@@ -244,7 +242,6 @@ def _settings_of_lakefs(
         notes.append(_NO_PROTECTION)
     settings = RepositorySettings(protection=rules.protection, retention=rules.retention)
     dumped = _renamed_rules(settings, lambda name: _old_pattern(renames, name))
-    notes += _rule_notes(dumped, settings, renames)
     range_records = options.range_records or DEFAULT_RANGE_RECORDS
     # A later dump may replace this one, and no other one of another program.
     beside = dump_settings(_old_name(renames, default), range_records, dumped, (manifest,), renames)
@@ -264,39 +261,6 @@ _NO_PROTECTION = (
     "lakeFS keeps branch-protection rules in its database, so they were not migrated: "
     "`lakectl branch-protect list` shows them, and `sparklake protect add` adds them here"
 )
-
-
-def _rule_notes(
-    dumped: RepositorySettings, restored: RepositorySettings, renames: Mapping[str, str]
-) -> Sequence[str]:
-    """Return notes on renamed branches that lose protection or retention."""
-    branches = {
-        old.removeprefix("heads/"): new for old, new in renames.items() if old.startswith("heads/")
-    }
-    bare, shorter = list[str](), list[str]()
-    for old, new in sorted(branches.items()):
-        before = _old_pattern(renames, new)
-        if dumped.guard(before).protected - restored.guard(new).protected:
-            bare.append(f"{old}={new}")
-        if _days(dumped, before) > _days(restored, new):
-            shorter.append(f"{old}={new}")
-    notes = []
-    if bare:
-        notes.append(
-            "branch-protection rules match the old names of renamed branches, but not the new "
-            f"ones: {_shorten(bare)}. `sparklake protect add` protects these branches"
-        )
-    if shorter:
-        notes.append(
-            f"under the garbage-collection rules, renamed branches keep commits for fewer days: "
-            f"{_shorten(shorter)}. Before the next collection, `sparklake gc rules set` changes "
-            "them"
-        )
-    return notes
-
-
-def _days(settings: RepositorySettings, branch: str) -> float:
-    return settings.retention.days(branch) if settings.retention else inf
 
 
 def _shorten(texts: Collection[str]) -> str:

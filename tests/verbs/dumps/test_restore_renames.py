@@ -223,30 +223,6 @@ def test_rules_of_a_renamed_branch_stay_with_it(place: Path) -> None:
     assert back._context.refs.settings.get() == repo._context.refs.settings.get()
 
 
-def test_patterns_that_do_not_fit_new_names_are_noted(place: Path) -> None:
-    repo = memory_lake().create_repository("lake", str(place))
-    for name in ("release-1", "release-2", "dev"):
-        repo.create_branch(name, "main")
-    repo.settings.protect("release-*")
-    repo.settings.protect("old-*", block=[Action.STAGE])
-    repo.settings.set_retention(9, {"dev": 20, "release-*": 30, "d*": 40})
-    repo.dump_refs()
-    dumped = (place / DUMP_SETTINGS_KEY).read_bytes()
-    for rename, bare, shorter in (
-        ({"main": "release-3", "release-1": "release-4", "dev": "test"}, "", ""),
-        ({"release-1": "old-1"}, "release-1=old-1", "release-1=old-1"),
-        ({"release-1": "release-2", "release-2": "x"}, "release-2=x", "release-2=x"),
-        ({"release-1": "d1", "release-2": "release-2"}, "release-1=d1", ""),
-    ):
-        notes: list[str] = []
-        restored(place, rename=rename, notes=notes)
-        for known, expected in (("branch-protection", bare), ("fewer days", shorter)):
-            told = [each for each in notes if known in each]
-            assert len(told) == bool(expected)
-            assert all(f": {expected}. " in each for each in told)
-        (place / DUMP_SETTINGS_KEY).write_bytes(dumped)  # Without a record of names.
-
-
 def test_rules_of_lakefs_stay_with_a_branch_that_is_renamed_again(place: Path) -> None:
     dump_of_lakefs(place)
     message = ProtectionRulesMessage()

@@ -160,8 +160,10 @@ def _changed_kinds(targets: Sequence[DeltaCommit], base: LogSide, source: LogSid
         previous = metadata or previous
     for each in targets:
         domains = {fields.get("domain") for fields in each.fields("domainMetadata")}
-        kinds.update(["protocol"] * (each.last("protocol") is not None))
-        kinds.update(["domainMetadata"] * bool(domains - {ROW_TRACKING}))
+        if each.last("protocol") is not None:
+            kinds.add("protocol")
+        if domains - {ROW_TRACKING}:
+            kinds.add("domainMetadata")
     return sorted(kinds)
 
 
