@@ -199,9 +199,9 @@ class WriteFinishedError(RaceLostError, kind="write_finished"):
     def of(cls, write_id: str, branch: str) -> WriteFinishedError:
         """Return the error of a finished write."""
         return cls(
-            f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
-            "files are already staged. Nothing was staged now. Check the branch, and write "
-            "again if necessary"
+            f"the write {write_id} to {branch!r} is finished: it was abandoned, or its files are "
+            "already staged. Nothing was staged now. Check the branch, and write again if "
+            "necessary"
         )
 
 

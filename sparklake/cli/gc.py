@@ -113,7 +113,7 @@ def run(
         invocation.out.confirm(
             "This permanently deletes all objects below data/ in "
             f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
-            "change names, and trees that the rules give up. --dry-run lists them.",
+            "change names, and trees that the rules no longer keep. --dry-run lists them.",
             "Delete them?",
         )
     with invocation.out.working("collecting garbage"):

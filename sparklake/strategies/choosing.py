@@ -92,9 +92,9 @@ def rows(
 ) -> Rows:
     """Return a strategy that merges the rows of a table by the given key columns.
 
-    Without columns, the key is the property `sparklake.key` of a Delta table. With `columns=True`,
-    changes to different columns of a row merge. `then` resolves the remaining conflicts:
-    `source-wins`, `dest-wins`, `newest(COLUMN)`, or a function of a batch of conflicts.
+    Without columns, the key is the table property `sparklake.key` (Delta, Iceberg). With
+    `columns=True`, changes to different columns of a row merge. `then` resolves the remaining
+    conflicts: `source-wins`, `dest-wins`, `newest(COLUMN)`, or a function of a batch of conflicts.
 
     Raises:
         InvalidInputError: A column is given twice, or `then` is unknown.

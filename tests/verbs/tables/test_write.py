@@ -167,7 +167,7 @@ def test_a_write_that_was_abandoned_stages_nothing(repo: Repository) -> None:
         (found,) = repo.writes()
         return repo.abandon_write(found.id)
 
-    with pytest.raises(WriteFinishedError, match="no longer open"):
+    with pytest.raises(WriteFinishedError, match="is finished"):
         write(repo, "one", WriteMode.APPEND, then=abandon)
     assert not repo.branch("main").is_dirty
     assert abandon().state is WriteState.ABANDONED
