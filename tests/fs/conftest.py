@@ -7,11 +7,18 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from pyarrow.tests.conftest import groups
 
 from sparklake import Lake, Repository
 from sparklake.fs import SparklakeFileSystem
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import memory_lake
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for each in groups:
+        config.addinivalue_line("markers", f"{each}: a mark of pyarrow's own tests")
+
 
 fsspec.register_implementation("lakefs", SparklakeFileSystem, clobber=True)
 
