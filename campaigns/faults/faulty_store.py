@@ -25,6 +25,7 @@ LATE = "late"
 FAULTS = (THROTTLED, DROPPED, LOST, CUT)
 
 _SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>slow</Message></Error>"
+_SENT_AT_ONCE = 1 << 16
 _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 
@@ -42,6 +43,7 @@ class FaultyStore:
         self._lock = Lock()
         self.ended = Event()
         self.requests = 0
+        self.sent_bytes = 0
         self.stall_seconds = 0.0
         self._aim: tuple[str, int, int] | None = None
         self._released, self._arrived = Event(), Event()
@@ -160,9 +162,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+            self._send(body[: len(body) // 2] if is_cut else body)
         if is_cut:
             self._hang_up()
+
+    def _send(self, body: bytes) -> None:
+        # A client need not read the whole body.
+        with suppress(ConnectionError):
+            for start in range(0, len(body), _SENT_AT_ONCE):
+                part = body[start : start + _SENT_AT_ONCE]
+                self.wfile.write(part)
+                self.faulty.sent_bytes += len(part)
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -180,8 +180,16 @@ def _files(store: ObjectStore, side: SideStream, hull: Interval) -> list[kernels
         # A kernel reads whole files, and reports the missing ones.
         with suppress(OSError):
             check_file_size(info, Path(path).stat().st_size)
-    contents: Iterable[bytes | str] = paths or (content[:] for content in store.get_many(keys))
+    contents: Iterable[bytes | str] = paths or _bodies(store, ranges, keys)
     return list(zip(contents, digests, ends, strict=True))
+
+
+def _bodies(
+    store: ObjectStore, ranges: Sequence[RangeInfo], keys: Sequence[str]
+) -> Iterator[bytes]:
+    for info, content in zip(ranges, store.get_many(keys), strict=True):
+        check_file_size(info, len(content))
+        yield content[:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.stores.cache import DiskCache
 from sparklake.stores.cache.cached_store import CachedStore
@@ -37,8 +38,8 @@ def id_of(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def verify(table_id: str, content: bytes) -> None:
-    if id_of(content) != table_id:
+def verify(table_id: str, content: Content) -> None:
+    if id_of(content[:]) != table_id:
         raise CorruptFileError(table_id)
 
 

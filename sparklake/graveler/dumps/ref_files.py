@@ -133,10 +133,10 @@ def _read(
             raise InvalidDumpError(f"{each!r} is not the id of a refs table: dump the refs again")
     files = store.get_many([tree_file_key(each) for each in table_ids])
     for table_id, file in zip(table_ids, files, strict=True):
-        yield _read_table(table_id, file[:], entity, kind)
+        yield _read_table(table_id, file, entity, kind)
 
 
-def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[ValueRecord]:
+def _read_table(table_id: str, file: Content, entity: Entity, kind: str) -> list[ValueRecord]:
     name = tree_file_key(table_id)
     properties = table_properties(name, file)
     hashed = {
@@ -145,7 +145,7 @@ def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[V
         if each.encode() in properties
     }
     # lakeFS writes empty tables, which RocksDB would refuse.
-    records = [] if lakefs_id((), hashed) == table_id else read_foreign(name, file)
+    records = [] if lakefs_id((), hashed) == table_id else read_foreign(name, file[:])
     if lakefs_id(records, hashed) != table_id:
         raise damaged_table(name)
     if (hashed.get("entity"), hashed.get("type")) != (entity.value, kind):

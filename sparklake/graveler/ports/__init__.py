@@ -16,6 +16,7 @@ from sparklake.graveler.ports.commits import Commits, Operation, Operations, Ref
 from sparklake.graveler.ports.objects import (
     Content,
     ContentPart,
+    FetchedContent,
     ObjectStore,
     StoredFolder,
     StoredObject,
@@ -47,6 +48,7 @@ __all__ = [
     "Operation",
     "Operations",
     "ContentPart",
+    "FetchedContent",
     "RefStore",
     "RefVerb",
     "RefsSnapshot",

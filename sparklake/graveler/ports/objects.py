@@ -66,6 +66,22 @@ class ContentPart:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedContent:
+    """The content of an object, fetched again for each slice."""
+
+    store: ObjectStore
+    key: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        start, stop, _ = part.indices(self.size)
+        return self.store.get_part(self.key, start, stop).body
+
+
 class ObjectStore(Protocol):
     """An object store of immutable objects under one root.
 

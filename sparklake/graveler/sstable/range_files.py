@@ -16,7 +16,7 @@ from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id, is_generation
 from sparklake.graveler.keys import EVERYTHING, Interval
 from sparklake.graveler.planning.split import split
-from sparklake.graveler.ports import Content, ObjectStore, StoredObject
+from sparklake.graveler.ports import Content, FetchedContent, ObjectStore, StoredObject
 from sparklake.graveler.ranges import (
     MetaRange,
     RangeInfo,
@@ -167,24 +167,8 @@ def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Blo
     keys = [tree_file_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
-            content = _RefetchedContent(store, key, len(content))
+            content = FetchedContent(store, key, len(content))
         yield _range(store, each, content)
-
-
-@dataclass(frozen=True, slots=True)
-class _RefetchedContent:
-    """The content of an object, fetched again for each slice."""
-
-    store: ObjectStore
-    key: str
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, part: slice, /) -> bytes:
-        start, stop, _ = part.indices(self.size)
-        return self.store.get_part(self.key, start, stop).body
 
 
 def tree_file(store: ObjectStore, table_id: str) -> Content:
@@ -210,7 +194,7 @@ def read_meta_range_file(content: Content, meta_range_id: str) -> Block:
     return _read_table(content, meta_range_id, _META_RANGES, lenient=True)
 
 
-def verify_table(table_id: str, content: bytes) -> None:
+def verify_table(table_id: str, content: Content) -> None:
     """Raise CorruptFileError unless bytes are the range or metarange of an id."""
     try:
         block = _read_table(content, table_id, _RANGES)

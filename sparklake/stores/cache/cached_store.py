@@ -15,7 +15,7 @@ from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local.files import store_errors, whole_file
 from sparklake.stores.objects.registry import provider_of
 
-Verify = Callable[[str, bytes], None]
+Verify = Callable[[str, ports.Content], None]
 """A function that raises CorruptFileError unless bytes are the table of an id."""
 
 
@@ -44,7 +44,7 @@ class CachedStore:
         if table_id is None:
             return self._inner.get(key)
         content = self._find(table_id)
-        return self._enter(table_id, self._inner.get(key)) if content is None else content
+        return self._fetch(key, table_id) if content is None else content
 
     def get_part(self, key: str, start: int, stop: int) -> ports.ContentPart:
         if find_table_id(key) is None:
@@ -62,7 +62,7 @@ class CachedStore:
                 continue
             awaited = next(remaining, None)
             content, table_id = next(fetched), find_table_id(key)
-            yield content if table_id is None else self._enter(table_id, content[:])
+            yield content if table_id is None else self._enter(table_id, content)
 
     def get_to_file(self, key: str, path: Path) -> None:
         if find_table_id(key) is None:
@@ -121,9 +121,14 @@ class CachedStore:
             TALLY.add(CacheCounts(hits=1, hit_bytes=len(content)))
         return content
 
-    def _enter(self, table_id: str, content: bytes) -> bytes:
-        TALLY.add(CacheCounts(misses=1, miss_bytes=len(content)))
-        self._verify(table_id, content)
+    def _fetch(self, key: str, table_id: str) -> bytes:
+        return self._enter(table_id, next(iter(self._inner.get_many([key]))))
+
+    def _enter(self, table_id: str, file: ports.Content) -> bytes:
+        TALLY.add(CacheCounts(misses=1, miss_bytes=len(file)))
+        # A grown file is not read whole.
+        self._verify(table_id, file)
+        content = file[:]
         self._cache.keep(self._name, table_id, content)
         return content
 

@@ -17,7 +17,14 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject, StoreTraits, Watch
+from sparklake.graveler.ports import (
+    Content,
+    ObjectStore,
+    StoredFolder,
+    StoredObject,
+    StoreTraits,
+    Watch,
+)
 from sparklake.interrupts import Threads
 from sparklake.stores.objects.key_checks import check_key, check_prefix, invalid_uri
 from sparklake.stores.objects.prefetch import overlapped
@@ -25,6 +32,9 @@ from sparklake.stores.objects.prefetch import overlapped
 _T = TypeVar("_T")
 
 PUT_THREADS = 16
+
+WHOLE_BYTES = 32 << 20
+"""The size above which an object is read in slices. A grown tree file may fill memory."""
 
 # Each failure is another writer's success.
 _REPLACEMENTS = 16
@@ -51,9 +61,13 @@ class BucketStore(ObjectStore):
         """The prefix of all keys: empty, or with a trailing '/'."""
         return f"{self.prefix}/" if self.prefix else ""
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of objects. Several reads run at a time."""
-        return overlapped(self.get, keys)
+    def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
+        """Yield the contents of objects. Several reads run at a time."""
+        return overlapped(self._content, keys)
+
+    @abstractmethod
+    def _content(self, key: str) -> Content:
+        """Return the bytes of an object, or of one above WHOLE_BYTES, a content read in slices."""
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         return self._put_all(bodies, self.put_if_absent)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
+from sparklake.graveler.ports import Content
 from sparklake.interrupts import Threads
 
 READS_AHEAD = 16
@@ -15,12 +16,12 @@ BYTES_AHEAD = 64 << 20
 """The number of unconsumed bytes at which no further read starts."""
 
 
-def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
+def overlapped(get: Callable[[str], Content], keys: Sequence[str]) -> Iterator[Content]:
     """Yield the result of `get` for each key, in order; raise errors at their key's position."""
     if len(keys) <= 1:
         yield from map(get, keys)
         return
-    waiting, ahead = deque[Future[bytes]](), iter(keys)
+    waiting, ahead = deque[Future[Content]](), iter(keys)
     with Threads(min(READS_AHEAD, len(keys)), "sparklake-read") as threads:
         while True:
             while _has_room(waiting) and (key := next(ahead, None)) is not None:
@@ -30,6 +31,6 @@ def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[byt
             yield waiting.popleft().result()
 
 
-def _has_room(waiting: deque[Future[bytes]]) -> bool:
+def _has_room(waiting: deque[Future[Content]]) -> bool:
     done = (each for each in waiting if each.done() and each.exception() is None)
     return len(waiting) < READS_AHEAD and sum(len(each.result()) for each in done) < BYTES_AHEAD

@@ -28,10 +28,17 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.extras import importing
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.graveler.ports import (
+    Content,
+    ContentPart,
+    FetchedContent,
+    StoredFolder,
+    StoredObject,
+    Watch,
+)
 from sparklake.graveler.times import MICROSECOND, microsecond_of
 from sparklake.interrupts import Threads, check_interrupted
-from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket, no_object
+from sparklake.stores.objects.buckets import WHOLE_BYTES, BucketStore, Entry, no_bucket, no_object
 from sparklake.stores.objects.digests import may_be_md5
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
@@ -137,6 +144,14 @@ class RemoteStore(BucketStore):
 
     def get(self, key: str) -> bytes:
         return self._call(key, lambda path: _whole(obstore.get(self._client(), path)))
+
+    def _content(self, key: str) -> Content:
+        def content(path: str) -> Content:
+            answer = obstore.get(self._client(), path)
+            size = answer.meta["size"]
+            return _whole(answer) if size <= WHOLE_BYTES else FetchedContent(self, key, size)
+
+        return self._call(key, content)
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         def part(path: str) -> ContentPart:

@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.errors import StoreError
-from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject, Watch
+from sparklake.graveler.ports import (
+    Content,
+    ContentPart,
+    FetchedContent,
+    StoredFolder,
+    StoredObject,
+    Watch,
+)
 from sparklake.graveler.times import MICROSECOND, SECOND, microsecond_of
 from sparklake.interrupts import within_grace
-from sparklake.stores.objects.buckets import BucketStore, Entry, no_bucket
+from sparklake.stores.objects.buckets import WHOLE_BYTES, BucketStore, Entry, no_bucket
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.files import open_stream, store_errors, whole_file
 from sparklake.stores.objects.s3.client import (
@@ -71,9 +78,20 @@ class S3Store(BucketStore):
         return f"s3://{self.bucket}"
 
     def get(self, key: str) -> bytes:
+        return self._read(key, _whole_body)
+
+    def _content(self, key: str) -> Content:
+        def content(answer: _Answer) -> Content:
+            size = answer.get("ContentLength", 0)
+            whole = size <= WHOLE_BYTES
+            return _whole_body(answer) if whole else FetchedContent(self, key, size)
+
+        return self._read(key, content)
+
+    def _read(self, key: str, consume: Callable[[_Answer], _T]) -> _T:
         target = self._target(key)
         with s3_errors(self._address(key)):
-            return _read(target, _whole_body)
+            return _read(target, consume)
 
     def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
