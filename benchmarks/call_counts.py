@@ -110,7 +110,7 @@ def _counted(verb: Callable[[], object]) -> Counter[str]:
         verb()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return modules
 
 
