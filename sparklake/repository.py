@@ -640,6 +640,8 @@ class Repository:
         rules: RulesLike = None,
         unite_tables: bool = True,
         schema_check: bool = True,
+        expect_source: str | None = None,
+        expect_dest: str | None = None,
         if_needed: bool = False,
         once: str | Once | None = None,
     ) -> Commit:
@@ -648,9 +650,10 @@ class Repository:
         With `squash`, or selected `paths`, its only parent is dest: the next merge uses the same
         base. `rules` come before `strategy`; docs/merging.md describes functions. Unresolved keys
         raise MergeConflictError: `.count` is their number, `.conflicts` has the first 10,000.
-        `schema_check` reports Parquet tables with added files of other types as conflicts. Also
-        raises StrategyError, DirtyBranchError for staged changes of dest to merged objects, and
-        NoChangesError. No error changes anything.
+        `schema_check` reports Parquet tables with added files of other types as conflicts. Unless
+        the refs are at the commits `expect_source` and `expect_dest`, such as those of a preview,
+        UnexpectedHeadError is raised. Also raises StrategyError, DirtyBranchError for staged
+        changes of dest to merged objects, and NoChangesError. No error changes anything.
 
         Examples:
             >>> commit = repo.merge("dev", "main", message="publish the new prices")
@@ -668,6 +671,8 @@ class Repository:
             squash=squash,
             allow_empty=allow_empty,
             paths=paths,
+            expect_source=expect_source,
+            expect_dest=expect_dest,
         )
         return merge(self._context, source, dest, options)
 

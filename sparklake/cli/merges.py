@@ -61,6 +61,8 @@ def print_preview(out: Output, dest: str, preview: MergePreview) -> None:
         *(_row_line(name, each) for name, each in preview.row_merges.items()),
         *([_STAGED.format(dest)] if preview.dirty else []),
         described_cost(out, preview.cost),
+        f"to merge exactly these commits: --expect-source {short(preview.source.id)} "
+        f"--expect-dest {short(preview.dest.id)}",
     ]
     out.one(preview_document(preview), "\n".join(lines))
 
@@ -153,6 +155,12 @@ def merge(
     squash: Annotated[bool, flag("Create a commit with DEST as its only parent.")] = False,
     allow_empty: Annotated[bool, flag("Allow an empty merge commit.")] = False,
     force: Annotated[bool, flag("Merge even if the repository is read-only.")] = False,
+    expect_source: Annotated[
+        str | None, option("Merge only if SOURCE is at this commit.", metavar="ID")
+    ] = None,
+    expect_dest: Annotated[
+        str | None, option("Merge only if DEST is at this commit.", metavar="ID")
+    ] = None,
     dry_run: Annotated[bool, flag("Show changes, conflicts and cost; change nothing.")] = False,
     explain: ExplainOption = False,
     if_needed: options.IfNeededOption = False,
@@ -194,6 +202,8 @@ def merge(
             message=message,
             committer=committer,
             metadata=metadata,
+            expect_source=expect_source,
+            expect_dest=expect_dest,
             if_needed=if_needed,
             once=invocation.once(once),
             **choices,

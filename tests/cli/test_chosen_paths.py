@@ -65,11 +65,17 @@ def test_a_merge_is_shown_and_not_made(scene: Scene) -> None:
     assert decided["changes"] == {"added": 0, "removed": 1, "changed": 1}
     assert (decided["count"], decided["unresolved"]) == (1, 0)
     shown = ok("merge", dev, main, "--dry-run").splitlines()
-    first, changes, conflicts, *cost, header, base, source, dest = shown
+    first, changes, conflicts, *cost, pins, header, base, source, dest = shown
     assert first == (f"would merge {found['source'][:12]} into main over {found['base'][:12]}")
     assert changes == "0 added (0 B), 1 removed (1 B), 0 changed (0 B)"
     assert conflicts == "1 conflict, 1 unresolved"
     assert cost[0].startswith("merge would run on local")
+    assert pins == (
+        f"to merge exactly these commits: --expect-source {found['source'][:12]} "
+        f"--expect-dest {found['dest'][:12]}"
+    )
+    swapped = "--expect-source", found["dest"], "--expect-dest", found["source"]
+    assert run("merge", dev, main, *swapped).code == 5
     assert header.split()[:2] == ["conflict", "side"]
     assert (base.split()[:2], source.split()[0], dest.split()[0]) == (
         ["both", "base"],

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from sparklake.errors import AmbiguousRefError, DirtyBranchError, InvalidRefError, RefNotFoundError
+from sparklake.errors import (
+    AmbiguousRefError,
+    DirtyBranchError,
+    InvalidRefError,
+    RefNotFoundError,
+    UnexpectedHeadError,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
@@ -50,6 +56,18 @@ class ResolvedRef:
     def check_kept(self, context: Context) -> None:
         if not self.is_name:
             check_kept(context, [self.commit.id])
+
+
+def check_expected(context: Context, name: str, commit_id: CommitId, expected: str | None) -> None:
+    """Raise UnexpectedHeadError unless a ref is at the expected one."""
+    if expected is None:
+        return
+    awaited = get_commit(context, expected)
+    if commit_id != awaited.id:
+        raise UnexpectedHeadError(
+            f"{name!r} is at {commit_id[:12]}, not at {awaited.id[:12]}: check the new commits, "
+            "and expect the current one"
+        )
 
 
 def get_commit(context: Context, text: str) -> Commit:

@@ -24,7 +24,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.read import have_equal_records
-from sparklake.verbs.base.resolve import ResolvedRef, get_branch, kept_ref
+from sparklake.verbs.base.resolve import ResolvedRef, check_expected, get_branch, kept_ref
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
@@ -46,6 +46,7 @@ class MergeOptions:
     """The options of a merge.
 
     With `squash` or `paths`, source is not a parent, and a later merge uses the same base.
+    `expect_source` and `expect_dest` are the commits that a preview compared.
     """
 
     resolution: Resolution = field(default_factory=Resolution)
@@ -55,6 +56,8 @@ class MergeOptions:
     squash: bool = False
     allow_empty: bool = False
     paths: Sequence[str] | None = None
+    expect_source: str | None = None
+    expect_dest: str | None = None
 
     def __post_init__(self) -> None:
         if self.paths is not None:
@@ -101,6 +104,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     message = options.message or options.default_message(source, dest)
     start = get_branch(context, dest)
     source_ref = _source(context, source, dest)
+    check_expected(context, source, source_ref.commit.id, options.expect_source)
     metadata = {**(options.metadata or {}), **options.labels(source_ref.commit)}
     signature = sign(context, message, options.committer, metadata)
     check_namespace(context.store)
@@ -110,6 +114,7 @@ def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Co
     def attempt(state: BranchState | None = None) -> Commit:
         current = replace(state or get_branch(context, dest), fence=start.fence)
         current.guard.check(dest)
+        check_expected(context, dest, current.commit_id, options.expect_dest)
         return _merge_once(attempts, bases, source_ref, current, signature, options)
 
     return with_branch_queue(context, dest, attempt, first=partial(attempt, start))

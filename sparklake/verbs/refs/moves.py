@@ -17,7 +17,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchMove, BranchState, Operation, RefVerb
 from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.base.resolve import check_clean, check_expected, get_branch, get_commit
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.history.log import LogOptions, log
 
@@ -27,15 +27,11 @@ def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
     """Move a branch to a ref, resolved at the moment of the move."""
-    awaited = None if expected is None else get_commit(context, expected)
+    pinned = None if expected is None else get_commit(context, expected).id
 
     def attempt() -> Commit:
         state = get_branch(context, branch)
-        if awaited is not None and state.commit_id != awaited.id:
-            raise UnexpectedHeadError(
-                f"{branch!r} is at {state.commit_id[:12]}, not at {awaited.id[:12]}: check "
-                "the new commits, and expect the current one"
-            )
+        check_expected(context, branch, state.commit_id, pinned)
         if not force:
             check_clean(state, "move it, or drop them with --force")
         target = get_commit(context, ref)
