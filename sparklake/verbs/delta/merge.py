@@ -202,8 +202,10 @@ def _taken(
         needed = needed_keys(logs, apart, place)
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
-    ids = record_ids(context, sides.trees[place], needed)
-    return replace(refused, needed=ids, taken=winner, refusal=None)
+    tree, selected = sides.trees[place], {each for each in needed if each in sides.path_filter}
+    union = replace(refused, taken=winner, refusal=None).keeping(context, tree, selected)
+    ids = record_ids(context, tree, {*needed} - selected)
+    return replace(union, needed={**union.needed, **ids})
 
 
 def _of_one_side(

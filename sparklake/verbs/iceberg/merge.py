@@ -26,7 +26,7 @@ from sparklake.verbs.tables.metadata_folders import (
     have_log,
     read_records,
 )
-from sparklake.verbs.tables.unions import TableUnion, changed_values, record_ids
+from sparklake.verbs.tables.unions import TableUnion, changed_values
 
 
 def iceberg_union(
@@ -193,5 +193,5 @@ def _taken(
             keys = [table.key(each) for each in files_of_winner(own, other)]
     except UnmergeableTableError as error:
         return replace(refused, refusal=str(error))
-    needed = record_ids(table.context, table.tree, keys)
-    return replace(refused, needed=needed, taken=winner, refusal=None)
+    union = replace(refused, taken=winner, refusal=None)
+    return union.keeping(table.context, table.tree, keys)

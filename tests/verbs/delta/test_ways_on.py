@@ -18,6 +18,7 @@ from sparklake.errors import NoChangesError
 from sparklake.metadata.delta.union.rows import row_settings
 from sparklake.metadata.delta.vectors import new_vectors
 from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.testing.lakes import contents
 from tests.metadata.delta.reasons import GAP, reasons
 from tests.metadata.delta.test_features import (
     BY_ID,
@@ -319,7 +320,10 @@ CASES = [
         dest=[[remove("old"), marked("old", 1)], [unmarked("old", 1)]],
         undone=0,
     ),
-    Case("the table is append-only", dest=[NEW], undone=0, start=table(A, B, appendOnly="true")),
+    *(
+        Case("the table is append-only", dest=dest, undone=0, start=table(A, B, appendOnly="true"))
+        for dest in ([NEW], [NEW, [add("x")]])
+    ),
     Case(
         "the table has a change data feed",
         dest=[REWRITE],
@@ -474,10 +478,16 @@ def test_what_a_refusal_says_leads_out(case: Case, folder: Path) -> None:
         after.run()
     elif case.has_strategies:
         assert "source-wins" in message or case.rows
-    # A revert with dest-wins is none of the table.
-    strategies = ("source-wins", "dest-wins") if case.undone is None else ("source-wins",)
-    for strategy in strategies if case.has_strategies else ():
-        walk().run(strategy)
+    for strategy in ("source-wins", "dest-wins") if case.has_strategies else ():
+        taken = walk()
+        before = contents(taken.repo, "main")
+        taken.run(strategy)
+        if case.undone is not None and strategy == "dest-wins":
+            gone = before.items() - contents(taken.repo, "main").items()
+            removed = {
+                each["remove"]["path"] for at in case.dest for each in at if "remove" in each
+            }
+            assert {path.removeprefix(FOLDER) for path, _ in gone} <= removed
 
 
 def test_a_deleted_table_is_restored_taken_or_deleted_on_both_sides(folder: Path) -> None:

@@ -22,7 +22,7 @@ from pyiceberg.types import LongType, NestedField, StructType
 import sparklake
 from campaigns.iceberg.branch_tables import TABLE, BranchTable, PathCatalog
 from sparklake import Branch, Repository
-from sparklake.errors import MergeConflictError
+from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.metadata.iceberg.file_names import next_metadata
 from sparklake.testing.lakes import memory_lake
 from tests.verbs.iceberg.test_merge import SCHEMA, add_column, append, delete, start
@@ -406,6 +406,8 @@ def test_reverts_of_settings_below_later_changes(table: BranchTable) -> None:
     with pytest.raises(MergeConflictError, match="the commits to undo changed") as raised:
         main.revert(changed)
     assert "source-wins" in str(raised.value)
+    with pytest.raises(NoChangesError):
+        main.revert(changed, strategy="dest-wins")
     main.revert(changed, strategy="source-wins")
     assert [row[0] for row in table.rows("main")] == [1, 2, 3, 4]
 
