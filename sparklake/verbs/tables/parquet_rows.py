@@ -86,12 +86,15 @@ def find_parquet_rows(
     for version in versions:
         check_no_other(version.other, folder, version.ref)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
-        raise InvalidInputError(f"the selected paths include only a part of the table {folder!r}")
+        raise InvalidInputError(
+            f"the selected paths include only a part of the table {folder!r}: select its folder, "
+            "or merge without the rule for it"
+        )
     others = [each for each in source.every | dest.every if not each.endswith(".parquet")]
     if others:
         raise InvalidInputError(
             f"rows are merged in Parquet, Delta and Iceberg tables only, but {folder!r} contains "
-            f"{min(others)!r}"
+            f"{min(others)!r}: merge without the rule for this folder"
         )
     return table
 

@@ -70,14 +70,23 @@ def test_a_file_that_both_added_once_more_and_dest_rewrote(pair: Pair) -> None:
 def test_a_pick_of_a_file_added_once_more_that_dest_does_not_have(pair: Pair, later: bool) -> None:
     """The rows of the file are in dest's file f2, so what replaces it would double them."""
     pair.dev.change(remove("f2"), add("f2b"))
-    pair.dev.commit()
+    earlier = [pair.dev.commit()]
     pair.dev.change(add("f2b", dataChange=False))
     if later:
-        pair.dev.commit()
+        earlier.append(pair.dev.commit())
     pair.dev.change(remove("f2b"), add("f2c"))
-    picked = pair.dev.commit()
-    with refused(pair.repo, "never had: f2b" if later else "dest does not have: f2b"):
-        pair.repo.branch("main").cherry_pick(picked)
+    picked, main = pair.dev.commit(), pair.repo.branch("main")
+    words = "never had: f2b" if later else "source re-added files that dest does not have: f2b"
+    with refused(pair.repo, f"{words}.*source-wins or dest-wins"):
+        main.cherry_pick(picked)
+    taken = pair.repo.create_branch("taken", "main")
+    with pytest.raises(NoChangesError):
+        taken.cherry_pick(picked, strategy="dest-wins")
+    taken.cherry_pick(picked, strategy="source-wins")
+    for each in (*earlier, picked):
+        main.cherry_pick(each)
+    states = [WrittenTable(pair.repo, each).state() for each in ("dev", "taken", "main")]
+    assert [(each.files, each.lost) for each in states] == [({"f1", "f2c"}, set())] * 3
 
 
 def test_a_pick_of_a_file_added_once_more_twice(pair: Pair) -> None:

@@ -95,7 +95,7 @@ def test_without_unions_changes_of_both_sides_conflict(table: BranchTable) -> No
     dev, main = start(table)
     table.commit(dev, append(5))
     table.commit(main, append(6))
-    with pytest.raises(MergeConflictError, match="unions are turned off"):
+    with pytest.raises(MergeConflictError, match="table unions are turned off"):
         table.repo.merge("dev", "main", unite_tables=False)
     table.repo.merge("dev", "main", "source-wins", unite_tables=False)
     assert ids(table, "main") == [1, 2, 3, 4, 5]
