@@ -208,7 +208,6 @@ def _download(
     modules: Iterable[tuple[str, str, str]], folder: Path, own: Mapping[str, str]
 ) -> Path:
     """Download jars with Spark's Ivy, which reports to the returned log."""
-    (ivy,) = Path(_spark_folder(), "jars").glob("ivy-*.jar")
     log = folder.parent / "sparklake.log"
     folder.mkdir(parents=True, exist_ok=True)
     jars = "".join(
@@ -226,13 +225,21 @@ def _download(
         module, settings = Path(scratch, "ivy.xml"), Path(scratch, "settings.xml")
         module.write_text(_IVY_MODULE.format(jars))
         settings.write_text(_IVY_RESOLVERS.format(resolvers))
-        java = [str(find_java_home() / "bin" / "java"), "-jar", str(ivy)]
-        command = [*java, "-settings", own.get(_IVY_SETTINGS, str(settings)), "-ivy", str(module)]
-        command += ["-cache", str(folder.parent / "cache"), "-types", "jar", "-retrieve"]
-        command.append(f"{folder}/[organisation]_[artifact]-[revision].[ext]")
+        names = folder / "[organisation]_[artifact]-[revision].[ext]"
+        command = ivy_command(module, folder.parent / "cache", names)
+        command += ["-settings", own.get(_IVY_SETTINGS, str(settings))]
         with log.open("wb") as output:
             subprocess.run(command, stdout=output, stderr=output, check=False)  # noqa: S603  (Spark's own jar)
     return log
+
+
+def ivy_command(module: Path, cache: Path, names: Path, *java_options: str) -> list[str]:
+    """Return the command to download the jars of a module file, with Spark's Ivy."""
+    (ivy,) = Path(_spark_folder(), "jars").glob("ivy-*.jar")
+    java = [str(find_java_home() / "bin" / "java"), *java_options, "-jar", str(ivy)]
+    # A list of types ends at the next option.
+    types = ["-types", "jar", "bundle"]
+    return [*java, "-ivy", str(module), "-cache", str(cache), *types, "-retrieve", str(names)]
 
 
 def _ivy_folder() -> Path:

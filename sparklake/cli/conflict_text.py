@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sparklake.cli.output import Output
 from sparklake.cli.text import date, one_line, short, size
 from sparklake.documents import SIDES, Document, conflict_document, json_line
+from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER
 from sparklake.visible import CHECKSUM_DIGITS
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _ROW_COLUMNS = ("table", "key", "column", *SIDES)
 _COLUMNS = ("conflict", "side", "size", "time", "checksum", "author", "commit")
 
 
-_IN_METADATA = re.compile(r"/(_delta_log|metadata)/[^/]*$")
+_IN_METADATA = re.compile(rf"/({LOG_FOLDER}|{METADATA_FOLDER})[^/]*$")
 """The end of a path that the reason of a conflict names by its table."""
 
 

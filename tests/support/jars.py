@@ -19,14 +19,10 @@ from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
 from cryptography.x509 import load_der_x509_certificate
 
 from benchmarks.spark import JARS, found_jars
-from sparklake.session import find_java_home
+from sparklake.session import ivy_command
 
 
 def main() -> None:
-    import pyspark
-
-    (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
-    java = find_java_home() / "bin" / "java"
     major, minor, *_ = version("pyspark").split(".")
     lists = Path(__file__).parents[1] / "jars"
     JARS.mkdir(parents=True, exist_ok=True)
@@ -36,17 +32,10 @@ def main() -> None:
     for each, folder in ((wanted, JARS), (lists / f"{wanted.stem}-azure.xml", JARS / "azure")):
         if not each.exists():
             continue
-        command = [java, *trust, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", each]
-        fetched = [
-            "-types",
-            "jar",
-            "bundle",
-            "-retrieve",
-            folder / "[artifact]-[revision].[ext]",
-            "-sync",
-        ]
+        names = folder / "[artifact]-[revision].[ext]"
+        command = [*ivy_command(each, JARS / ".ivy", names, *trust), "-warn", "-sync"]
         with (JARS.parent / "ivy.log").open("wb") as log:
-            done = subprocess.run([*map(str, command), *map(str, fetched)], stdout=log, check=False)
+            done = subprocess.run(command, stdout=log, check=False)
         if done.returncode:
             sys.exit(f"the jars of {each.name} could not be downloaded: see {log.name}")
     found_jars()

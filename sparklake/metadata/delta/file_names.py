@@ -38,6 +38,11 @@ def commit_version(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def is_log_file(name: str) -> bool:
+    """Return whether a file of a log is a commit, or a part of a checkpoint."""
+    return bool(_COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name))
+
+
 def log_key(version: int) -> str:
     """Return the key of a commit, relative to the table."""
     return f"{LOG_FOLDER}{commit_name(version)}"

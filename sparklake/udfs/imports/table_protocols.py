@@ -10,15 +10,19 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.metadata.delta.actions import decode_actions, fields_of
 from sparklake.metadata.delta.checkpoints import checkpoint_parts, fields_in
 from sparklake.metadata.delta.features import problem_of_log
-from sparklake.metadata.delta.file_names import files_of_version, log_listing
-from sparklake.metadata.iceberg.metadata import NEWEST_VERSION
+from sparklake.metadata.delta.file_names import (
+    LOG_FOLDER,
+    files_of_version,
+    is_log_file,
+    log_listing,
+)
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_version
+from sparklake.metadata.iceberg.metadata import NEWEST_VERSION, decompressed
 from sparklake.stores.objects import normalise_object_uri, open_store
 
 _PROTOCOL_BYTES = 1 << 20
 """The start of a commit that is read, in bytes. Writers put the protocol before the files."""
 
-_LOG = re.compile(r"(?s)(?:.*/)?_delta_log/[0-9]{20}\.(?:json|checkpoint\..+)")
-_METADATA = re.compile(r"(?s)(?:.*/)?metadata/v?([0-9]+)[^/]*\.metadata\.json")
 _FORMAT_VERSION = re.compile(rb'"format-version"\s*:\s*([0-9]+)')
 
 
@@ -31,9 +35,10 @@ class TableProtocols:
     def problem(self, path: str, address: str) -> str:
         """Return why the table of a metadata file is rejected, or ""."""
         find: Callable[[ObjectStore], str]
-        if _LOG.fullmatch(path):
+        *_, kind, name = f"/{path}".split("/")
+        if f"{kind}/" == LOG_FOLDER and is_log_file(name):
             find = _problem_of_delta
-        elif _METADATA.fullmatch(path):
+        elif f"{kind}/" == METADATA_FOLDER and metadata_version(name) >= 0:
             find = _problem_of_iceberg
         else:
             return ""
@@ -61,11 +66,8 @@ def _problem_of_delta(log: ObjectStore) -> str:
 
 
 def _problem_of_iceberg(folder: ObjectStore) -> str:
-    versions = {}
-    for each in folder.list(""):
-        if match := _METADATA.fullmatch(f"metadata/{each.key}"):
-            versions[int(match[1])] = each.key
-    body = folder.get(versions[max(versions)]) if versions else b""
+    latest = max((each.key for each in folder.list("")), key=metadata_version)
+    body = decompressed(folder.get(latest))
     found = [int(each) for each in _FORMAT_VERSION.findall(body)]
     if max(found, default=1) <= NEWEST_VERSION:
         return ""

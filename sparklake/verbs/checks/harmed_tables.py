@@ -22,7 +22,7 @@ from sparklake.udfs.observed_changes import metadata_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.checks.refs import Moment
 from sparklake.verbs.delta.checkpoint_files import is_whole
-from sparklake.verbs.delta.tree_log import read_log
+from sparklake.verbs.delta.tree_log import TreeLog, read_log
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.iceberg.tree_table import open_iceberg
@@ -63,17 +63,17 @@ class _HeadTables:
 
     def findings(self) -> Iterator[Finding]:
         for folder in sorted({*self._added(EMPTY_META_RANGE, b"", metadata_batch)}):
+            log = read_log(self.context, self.head.meta_range_id, folder)
             with suppress(UnmergeableTableError, InvalidInputError):
-                lost = self._lost_files(folder)
+                lost = self._lost_files(log)
                 if lost:
                     yield self._finding(FindingKind.TABLE_LACKS_FILES, folder, lost)
             with suppress(UnmergeableTableError, InvalidInputError):
-                broken = [] if is_iceberg(folder) else self._unreadable_checkpoints(folder)
+                broken = [] if is_iceberg(folder) else self._unreadable_checkpoints(log)
                 if broken:
                     yield self._finding(FindingKind.CHECKPOINT_UNREADABLE, folder, broken)
 
-    def _unreadable_checkpoints(self, folder: bytes) -> list[bytes]:
-        log = read_log(self.context, self.head.meta_range_id, folder)
+    def _unreadable_checkpoints(self, log: TreeLog) -> list[bytes]:
         keys = sorted(key for keys in log.checkpoints.values() for key in keys)
         return [key for key in keys if not is_whole(log.file(key), self.branches[0])]
 
@@ -92,28 +92,27 @@ class _HeadTables:
             branches=self.branches,
         )
 
-    def _lost_files(self, folder: bytes) -> list[bytes]:
-        table = table_of(folder)
-        birth = self._birth(folder)
+    def _lost_files(self, log: TreeLog) -> list[bytes]:
+        folder, table = log.folder, table_of(log.folder)
+        birth = self._birth(log)
         if birth is None:
             return []
         added = self._added(birth.meta_range_id, table, added_keys_batch)
         data = (
             each for each in added if not (each.startswith(folder) or is_hidden(each[len(table) :]))
         )
-        named = (self._named_in_snapshot if is_iceberg(folder) else self._named_in_log)(folder)
+        named = self._named_in_snapshot(table) if is_iceberg(folder) else _named_in_log(log)
         unnamed = list(islice((each for each in data if each not in named), _MAX_FILES))
         origins = self._origins(unnamed)
         return [
             key for key, each in zip(unnamed, origins, strict=True) if self._is_plain(each, table)
         ]
 
-    def _birth(self, folder: bytes) -> Commit | None:
+    def _birth(self, log: TreeLog) -> Commit | None:
         """Return the commit that created the oldest metadata."""
-        log = read_log(self.context, self.head.meta_range_id, folder)
-        if is_iceberg(folder):
+        if is_iceberg(log.folder):
             versions = {
-                metadata_version(key[len(folder) :].decode(errors="replace")): key
+                metadata_version(key[len(log.folder) :].decode(errors="replace")): key
                 for key in log.records
             }
             versions.pop(-1, None)
@@ -140,13 +139,8 @@ class _HeadTables:
         owner = find_owner(self.context, self.context.tree(commit).ranges, (), folder)
         return owner is None or owner.folder != folder
 
-    def _named_in_log(self, folder: bytes) -> set[bytes]:
-        log = read_log(self.context, self.head.meta_range_id, folder)
-        return {table_of(folder) + each.encode() for each in log.named()}
-
     def _named_in_snapshot(self, folder: bytes) -> set[bytes]:
-        path = table_of(folder).decode(errors="replace")
-        tree = self.context.tree(self.head)
+        path, tree = folder.decode(errors="replace"), self.context.tree(self.head)
         table = open_iceberg(tree_table(self.context, tree, self.branches[0], path))
         return (
             set()
@@ -158,3 +152,7 @@ class _HeadTables:
         old, new = map(self.context.trees.get, (before, self.head.meta_range_id))
         plan = plan_diff(old.ranges, new.ranges, prefix_interval(folder))
         return streamed_keys(self.context, plan, encode, "tables")
+
+
+def _named_in_log(log: TreeLog) -> set[bytes]:
+    return {table_of(log.folder) + each.encode() for each in log.named()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -14,7 +13,7 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import stored_record_id
-from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata.delta.file_names import LOG_FOLDER, is_log_file
 from sparklake.metadata.delta.table_files import is_hidden
 from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.strategies.resolution import Resolution
@@ -30,7 +29,6 @@ MAX_TAKEN = 100_000
 
 _PLAIN, _DELTA, _ICEBERG = "plain files", "Delta", "Iceberg"
 _LOG = LOG_FOLDER.encode()
-_VERSION = re.compile(rb"[0-9]{20}\.(json|checkpoint\.)")
 _SHOWN = 3
 _CHUNK = 1_000
 
@@ -107,7 +105,7 @@ class _ReplacedTable:
             return f"{side} deleted it"
         if {new} != self.bases:
             return f"{side} changed it from {' or '.join(sorted(self.bases))} to {new}"
-        keys = (key[len(self.table) :].decode(errors="replace") for key, _ in changes)
+        keys = (_name(key, self.table) for key, _ in changes)
         more = ", ..." if len(changes) == _SHOWN else ""
         return f"{side} changed {', '.join(map(repr, keys))}{more} in it" if changes else ""
 
@@ -135,6 +133,10 @@ class _ReplacedTable:
         return source != dest or (dest is None and self.bases == {_PLAIN})
 
 
+def _name(key: bytes, folder: bytes) -> str:
+    return key[len(folder) :].decode(errors="replace")
+
+
 def _has_files(context: Context, tree: MetaRangeId, table: bytes) -> bool:
     """Return whether a table has a file that readers do not skip."""
     inside = overlapping(context.trees.get(tree).ranges, prefix_interval(table))
@@ -148,7 +150,7 @@ def _table_format(context: Context, tree: MetaRangeId, table: bytes) -> str:
         folder = table + name
         inside = overlapping(ranges, prefix_interval(folder))
         keys = (key for key, _ in records_in(context, inside, folder))
-        if kind == _DELTA and any(_VERSION.match(key, len(folder)) for key in keys):
+        if kind == _DELTA and any(is_log_file(_name(key, folder)) for key in keys):
             return kind
         if kind == _ICEBERG and any(metadata_folder(key) == folder for key in keys):
             return kind
