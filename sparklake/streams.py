@@ -71,13 +71,20 @@ class LakeStreamWriter(WriterChain):
         path = self._path(path)
         if path is not None and is_lake_path(path):
             return self._start(path)
-        return self._plain().start(path)
+        return self._own_errors(self._plain().start(path))
 
     def toTable(self, tableName: str, **options: Any) -> StreamingQuery:  # noqa: N802, N803
         """Start a query into a path in a lake, or into a table in Spark's catalog."""
         if is_lake_path(tableName):
             return self.start(tableName, **options)
-        return self.options(**options)._plain().toTable(tableName)
+        return self._own_errors(self.options(**options)._plain().toTable(tableName))
+
+    @staticmethod
+    def _own_errors(query: StreamingQuery) -> StreamingQuery:
+        # Lazy import: it loads Spark.
+        from sparklake.frames.stream_errors import raising_own_errors
+
+        return raising_own_errors(query)
 
     def _plain(self) -> DataStreamWriter:
         writer = self._rows.writeStream.outputMode(self._mode).options(**self._options)

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from sparklake.errors import InvalidInputError
+from sparklake.frames.stream_errors import quoted_alone
 from sparklake.frames.tables.parquet_scan import SLICE_BYTES, Scan, ScanFile, check_types, scan_rows
 from sparklake.frames.tables.parquet_views import nullable
 from sparklake.uri import object_uri
@@ -71,13 +72,16 @@ class LakefsSource(DataSource):
     def name(cls) -> str:
         return "lakefs"
 
+    @quoted_alone()
     def schema(self) -> StructType:
         # Spark also asks for the schema of a stream.
         return self._scan(FROM_REF, SKIP_CHANGES).schema
 
+    @quoted_alone()
     def reader(self, schema: StructType) -> DataSourceReader:
         raise InvalidInputError(f"{_STREAMS_ONLY} use lake.read or repo.read")
 
+    @quoted_alone()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's)
         target = self.target(FROM_REF, SKIP_CHANGES)
         skips = self.options.get(SKIP_CHANGES, "false").lower()
@@ -86,12 +90,14 @@ class LakefsSource(DataSource):
         check_types(schema, "the stream")
         return LakefsStreamReader(target, schema, self.options.get(FROM_REF), skips=skips == "true")
 
+    @quoted_alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  (Spark's)
         raise InvalidInputError(
             f"{_STREAMS_ONLY} use "
             'lake.write_stream(rows).start("lakefs://...") or branch.write_stream'
         )
 
+    @quoted_alone()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         raise InvalidInputError(f"{_STREAMS_ONLY} use lake.write or branch.write")
 
@@ -146,8 +152,9 @@ def packed(files: Iterable[ScanFile]) -> Iterator[list[ScanFile]]:
 
 def _task_rows(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
     if isinstance(partition, ScanTask):
-        for file in partition.files:
-            yield from scan_rows(file, schema)
+        with quoted_alone():
+            for file in partition.files:
+                yield from scan_rows(file, schema)
 
 
 class LakefsStreamReader(DataSourceStreamReader):
@@ -161,13 +168,16 @@ class LakefsStreamReader(DataSourceStreamReader):
         self._from_ref = from_ref
         self._skips = skips
 
+    @quoted_alone()
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  (Spark's name)
         return {_COMMIT: self._head(self._from_ref) if self._from_ref else ""}
 
+    @quoted_alone()
     def latestOffset(self, *_: Any) -> dict[str, str]:  # noqa: N802  (Spark's name)
         # Spark 4.2 passes a start and a limit.
         return {_COMMIT: self._head(self._target.ref)}
 
+    @quoted_alone()
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         with self._target.context() as context:
             files = self._target.verbs.new_files(

@@ -90,6 +90,9 @@ def start_stream(
     context: Context, branch: str, rows: DataFrame, write: StreamWrite, open_branch: OpenBranch
 ) -> StreamingQuery:
     """Start the query, after the checks that need no rows."""
+    # Lazy import: it loads Spark.
+    from sparklake.frames.stream_errors import raising_own_errors
+
     write = _checked(rows, write)
     request = write_request(
         rows=rows,
@@ -104,7 +107,9 @@ def start_stream(
     writer = rows.writeStream.foreachBatch(EpochWriter(open_branch, write).run)
     writer = writer.outputMode(write.output_mode).option("checkpointLocation", write.checkpoint)
     writer = writer.queryName(write.query_name) if write.query_name else writer
-    return (writer.trigger(**write.trigger) if write.trigger else writer).start()
+    return raising_own_errors(
+        (writer.trigger(**write.trigger) if write.trigger else writer).start()
+    )
 
 
 def _checked(rows: DataFrame, write: StreamWrite) -> StreamWrite:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from sparklake import Lake, Repository
+from sparklake.errors import TableChangedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,15 +93,27 @@ def test_commits_that_change_rows_end_a_stream_or_are_left_out(copy: Copy, table
     assert copy.run() == [1]
     head = table.commit(2, mode="overwrite")
     table.commit(3)
-    with pytest.raises(Exception, match=r"changes or removes.*skipChanges"):
+    with pytest.raises(TableChangedError, match=r"^the commit .* changes or removes.*skipChanges"):
         copy.run()
+    check_text_of_spark(copy, start)
     assert copy.run(skip_changes=True) == [1, 3]
     table.main.hard_reset(start)
     table.commit(4)
-    with pytest.raises(Exception, match="it was reset or rebased"):
+    with pytest.raises(TableChangedError, match="it was reset or rebased"):
         copy.run()
-    with pytest.raises(Exception, match="it was reset or rebased"):
+    with pytest.raises(TableChangedError, match="it was reset or rebased"):
         copy.run("other", from_ref=head)
+
+
+def check_text_of_spark(copy: Copy, start: str) -> None:
+    """Spark's own writer raises Spark's error, with the text of ours on its first line."""
+    rows = copy.lake.read_stream(f"lakefs://{copy.repo.name}/main/{TABLE}", from_ref=start)
+    writer = rows.writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(copy.folder / "noop")).start()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(240)
+    first = str(raised.value).partition("\n")[0]
+    assert re.search(r"sparklake\.errors\.TableChangedError: the commit .* set its from_ref", first)
 
 
 @pytest.mark.system
@@ -113,7 +128,7 @@ def test_rewrites_of_the_same_rows_add_nothing(copy: Copy, table: Table) -> None
         table.spark.sql(f"INSERT INTO delta.`{at}` VALUES (5, 'd1')").collect()
         table.spark.sql(f"DELETE FROM delta.`{at}` WHERE id = 1").collect()
     table.main.commit("insert and delete")
-    with pytest.raises(Exception, match="changes or removes rows in its version 4"):
+    with pytest.raises(TableChangedError, match="changes or removes rows in its version 4"):
         copy.run(from_ref=start)
     assert copy.run("skipping", from_ref=start, skip_changes=True) == [5]
 
