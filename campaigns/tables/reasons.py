@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+FORMAT = "the format changed"
 REASONS = {
     "both sides changed the same rows": (
         "both sides deleted, updated or restored the same rows",
@@ -32,7 +33,7 @@ REASONS = {
     "dest has some of source's changes of settings, in another order": ("in a different order",),
     "both sides changed a property": ("both sides changed the property",),
     "rows that a constraint of the other side excludes": ("constraint",),
-    "the format changed": (
+    FORMAT: (
         "one side has no table",
         "(source|dest) changed it from",
         "the table was created on both sides",
