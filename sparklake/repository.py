@@ -14,6 +14,7 @@ from sparklake.branch import Branch
 from sparklake.errors import InvalidInputError, MergeConflictError, RefNotFoundError, SparklakeError
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, TagInfo
+from sparklake.uri import plain_ref
 from sparklake.verbs.base.arguments import GRACE
 from sparklake.verbs.base.once import COMMIT, Once, ResultCodec, VerbResult
 from sparklake.verbs.base.resolve import get_branch, get_commit
@@ -230,6 +231,9 @@ class Repository:
         from sparklake.verbs.refs.branches import delete_tag
 
         delete_tag(self._context, name)
+
+    def _plain(self, ref: str) -> str:
+        return plain_ref(self.name, ref)
 
     def resolve(self, ref: str) -> Commit:
         """Return the commit of a ref."""
@@ -566,7 +570,7 @@ class Repository:
         from sparklake.verbs.merges.merge import MergeOptions, explain_merge
 
         options = MergeOptions(allow_empty=allow_empty, paths=paths)
-        return explain_merge(self._context, source, dest, options)
+        return explain_merge(self._context, self._plain(source), self._plain(dest), options)
 
     def preview_merge(
         self,
@@ -600,7 +604,7 @@ class Repository:
             allow_empty=allow_empty,
             paths=paths,
         )
-        return preview_merge(self._context, source, dest, options)
+        return preview_merge(self._context, self._plain(source), self._plain(dest), options)
 
     def merge_conflicts(
         self, source: str, dest: str, path: str, strategy: StrategyLike = "rows()"
@@ -623,7 +627,7 @@ class Repository:
             raise InvalidInputError(
                 f"{strategy!r} is not a strategy for rows, such as rows(order_id)"
             )
-        return merge_conflicts(self._context, source, dest, path, parsed)
+        return merge_conflicts(self._context, self._plain(source), self._plain(dest), path, parsed)
 
     @verb("merge", COMMIT, head=lambda repo, arguments: repo.branch(arguments["dest"]).head)
     def merge(
@@ -674,7 +678,7 @@ class Repository:
             expect_source=expect_source,
             expect_dest=expect_dest,
         )
-        return merge(self._context, source, dest, options)
+        return merge(self._context, self._plain(source), self._plain(dest), options)
 
     def overlapping_rows(
         self, error: MergeConflictError, limit: int = 100

@@ -113,6 +113,27 @@ def ref_uri(text: str) -> RefUri:
     return RefUri(uri.repository, uri.ref)
 
 
+def is_bare(text: str) -> bool:
+    """Return whether a text is a ref alone, and no URI."""
+    return bool(text) and "/" not in text
+
+
+def ref_in(repository: str, text: str) -> RefUri:
+    """Return a ref of the given repository, from its URI or the ref alone."""
+    uri = ref_uri(f"{SCHEME}{repository}/{text}" if is_bare(text) else text)
+    if uri.repository != repository:
+        raise InvalidUriError(
+            f"{text!r} and {repository!r} are different repositories: use refs of one repository, "
+            f"such as {SCHEME}{repository}/{uri.ref}"
+        )
+    return uri
+
+
+def plain_ref(repository: str, text: str) -> str:
+    """Return a ref of the given repository that may be a URI."""
+    return ref_in(repository, text).ref if text.startswith(SCHEME) else text
+
+
 def refs_uri(text: str) -> tuple[str, str | None]:
     """Return the repository and the optional ref of a URI without a key."""
     uri = parse_uri(text)

@@ -21,7 +21,7 @@ from sparklake.cli.spark_rows import ToOption, save_differences
 from sparklake.cli.text import SIGNS, one_line, size, total
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
 from sparklake.errors import InvalidInputError
-from sparklake.uri import ref_uri, same_repository
+from sparklake.uri import ref_uri
 from sparklake.visible import count_of, visible_text
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def diff(
         raise InvalidInputError("--content compares lines of both sides: remove the other option")
     invocation.uses_spark = to is not None
     invocation.page()
+    left, right = _sides(invocation, left, right)
     diffs = _diff(invocation, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
         print_explanation(invocation.out, diffs.explain())
@@ -174,6 +175,17 @@ def diff(
         note_staged(invocation, left, right, done="compared")
     elif not invocation.is_dirty(left):
         invocation.out.note(f"{left} has no staged changes: add a second ref to compare commits")
+
+
+def _sides(invocation: Invocation, one: str, other: str | None) -> tuple[str, str | None]:
+    if other is not None:
+        first, second = map(str, invocation.two_refs(one, other))
+        return first, second
+    first, dots, second = one.partition("..")
+    if dots:
+        two = f"{first} {second.lstrip('.')}"
+        raise InvalidInputError(f"{one!r} is a range: write two refs, {two}")
+    return one, None
 
 
 def _save(out: Output, diffs: Differences[Any], to: str) -> None:
@@ -231,9 +243,8 @@ def _diff(
 ) -> Differences[Any]:
     one = ref_uri(left)
     if right is not None:
-        other = ref_uri(right)
-        repository = invocation.repository(same_repository(one, other))
-        return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
+        repository, ref = invocation.repository(one.repository), ref_uri(right).ref
+        return repository.diff(one.ref, ref, prefix, three_way, three_dot)
     if three_way or three_dot:
         word = "--three-way" if three_way else "--three-dot"
         raise InvalidInputError(f"{word} compares two refs: add the second one")

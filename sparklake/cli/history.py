@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
+from sparklake.cli.absent_paths import some_of
 from sparklake.cli.commit_text import commit_lines, subject
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import BranchArgument, argument, flag, option
@@ -19,7 +20,7 @@ from sparklake.documents import (
     summary_document,
 )
 from sparklake.errors import InvalidInputError
-from sparklake.uri import prefix_uri, ref_uri, same_repository
+from sparklake.uri import prefix_uri, ref_in, ref_uri
 from sparklake.visible import count_of
 
 # Lazy imports: --help does not need them.
@@ -111,12 +112,14 @@ def log(
             document, f"{count_of(len(drawing.nodes), 'commit')} drawn in {one_line(picture)}"
         )
         return
+    place = path or prefix or ""
+    entries = some_of(commits.marked(), repository, target.ref, place, whole=bool(path))
     if invocation.out.is_json:
-        invocation.out.many(map(log_document, commits.marked()), str)
+        invocation.out.many(map(log_document, entries), str)
         return
     names = ref_names(repository)
     style = {"has_graph": with_graph or not oneline, "has_details": not oneline}
-    for line in graph_lines(invocation.out, commits.marked(), names, sides, **style):
+    for line in graph_lines(invocation.out, entries, names, sides, **style):
         invocation.out.write(f"{line}\n")
 
 
@@ -162,9 +165,7 @@ def status(
 ) -> None:
     """Show head, staged changes and divergence of a branch."""
     target = ref_uri(uri)
-    other = None if against is None else ref_uri(against)
-    if other is not None:
-        same_repository(target, other)
+    other = None if against is None else ref_in(target.repository, against)
     branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working("comparing"):
         report = branch.status(other.ref if other else None)
@@ -186,7 +187,7 @@ def blame(
 ) -> None:
     """Show, for each object, the last commit that changed it."""
     place = prefix_uri(uri)
-    rows = invocation.repository(place.repository).blame(place.ref, place.key)
+    repository = invocation.repository(place.repository)
 
     def line(each: Document) -> str:
         commit_id = invocation.out.coloured(short(each["commit_id"]), "yellow")
@@ -200,6 +201,8 @@ def blame(
         return "  ".join(words)
 
     with invocation.out.working("reading the history"):
+        changes = repository.blame(place.ref, place.key)
+        rows = some_of(changes, repository, place.ref, place.key)
         invocation.out.many(map(blame_document, rows), line)
 
 

@@ -18,9 +18,10 @@ from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError
 from sparklake.cli.pager import abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
-from sparklake.errors import InterruptError, RefNotFoundError, SparklakeError
+from sparklake.errors import InterruptError, InvalidUriError, RefNotFoundError, SparklakeError
 from sparklake.extras import missing_extras
-from sparklake.uri import ref_uri
+from sparklake.uri import SCHEME, RefUri, is_bare, ref_in, ref_uri
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +104,24 @@ class Invocation:
 
     def repository(self, name: str) -> Repository:
         return self.lake.repository(name)
+
+    def two_refs(self, first: str, second: str) -> tuple[RefUri, RefUri]:
+        """Return two refs of one repository. One URI, or a single repository, is enough."""
+        if is_bare(first) and is_bare(second):
+            name = self._only_repository(first, second)
+        else:
+            name = ref_uri(second if is_bare(first) else first).repository
+        return ref_in(name, first), ref_in(name, second)
+
+    def _only_repository(self, *refs: str) -> str:
+        names = [each.name for each in self.lake.repositories()]
+        if len(names) == 1:
+            return names[0]
+        typed = " ".join(f"{SCHEME}REPO/{each}" for each in refs)
+        raise InvalidUriError(
+            f"the lake has {count_of(len(names), 'repository', 'repositories')}: "
+            f"write `sparklake {self.command} {typed}`"
+        )
 
     def page(self) -> None:
         """Page the following text at a terminal."""

@@ -24,7 +24,7 @@ from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
 from sparklake.cli.text import one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
-from sparklake.uri import ref_uri, same_repository
+from sparklake.uri import ref_in, ref_uri
 from sparklake.visible import count_of
 
 if TYPE_CHECKING:
@@ -171,9 +171,10 @@ def merge(
     A merge of selected paths (--path) makes a commit with DEST as its only parent, as --squash
     does. Later merges use the same base.
     """
-    source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    invocation.uses_spark = decisions.merges_rows
-    repository = invocation.lake.repository(same_repository(source_uri, dest_uri), force)
+    invocation.uses_spark, metadata = decisions.merges_rows, labels(meta)
+    source_uri, dest_uri = invocation.two_refs(source, dest)
+    source, dest = str(source_uri), str(dest_uri)
+    repository = invocation.lake.repository(dest_uri.repository, force)
     decisions.note_sides(invocation.out, source, dest)
     if explain:
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
@@ -220,8 +221,8 @@ def merge_base(
     every: Annotated[bool, flag("List all best common ancestors.", "--all")] = False,
 ) -> None:
     """Show the best common ancestor of two refs."""
-    one, other = ref_uri(left), ref_uri(right)
-    repository = invocation.repository(same_repository(one, other))
+    one, other = invocation.two_refs(left, right)
+    repository = invocation.repository(one.repository)
 
     def text(base: Commit) -> str:
         first = f"{invocation.out.coloured(short(base.id), 'yellow')} {subject(base)}"
@@ -286,9 +287,8 @@ def _replay(
     replay: ReplayArguments,
     doing: str,
 ) -> None:
-    target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
-    for each in sources:
-        same_repository(target, each)
+    target = ref_uri(uri)
+    sources = [ref_in(target.repository, each) for each in refs]
     invocation.uses_spark = decisions.merges_rows
     repository = invocation.repository(target.repository)
     branch = repository.branch(target.ref)
@@ -320,11 +320,11 @@ def rebase(
     once: options.OnceOption = None,
 ) -> None:
     """Replay a branch's commits onto a ref, atomically."""
-    target, to = ref_uri(uri), ref_uri(onto)
     invocation.uses_spark = decisions.merges_rows
-    repository = invocation.repository(same_repository(target, to))
+    target, to = invocation.two_refs(uri, onto)
+    repository = invocation.repository(target.repository)
     branch = repository.branch(target.ref)
-    decisions.note_sides(invocation.out, uri, onto)
+    decisions.note_sides(invocation.out, str(target), str(to))
     with decisions.shown_conflicts(invocation.out, repository, "rebasing"):
         commits = invocation.run(
             branch.rebase, to.ref, once=invocation.once(once), **decisions.values()

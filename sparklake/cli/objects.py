@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from sparklake.cli import options
+from sparklake.cli.absent_paths import some_of
 from sparklake.cli.invocation import Invocation, command
 from sparklake.cli.options import argument, flag, option
 from sparklake.cli.parsing import STDIN, duration, file_at, labels
@@ -31,6 +32,7 @@ from sparklake.uri import (
     folder_uri,
     object_uri,
     prefix_uri,
+    ref_in,
     ref_uri,
     same_branch,
     same_repository,
@@ -189,9 +191,15 @@ def ls(
         return
     documents: Iterator[Document]
     if recursive:
-        documents = map(object_document, repository.objects(place.ref, place.key))
+        documents = map(
+            object_document,
+            some_of(repository.objects(place.ref, place.key), repository, place.ref, place.key),
+        )
     else:
-        documents = map(folder_document, repository.folder(place.ref, place.key))
+        documents = map(
+            folder_document,
+            some_of(repository.folder(place.ref, place.key), repository, place.ref, place.key),
+        )
 
     def line(each: Document) -> str:
         path = one_line(each["path"])
@@ -315,8 +323,9 @@ def restore(
     # Lazy import: --help does not need it.
     from sparklake.graveler.planning.path_filter import first_paths
 
-    target, origin = ref_uri(uri), ref_uri(source)
-    branch = invocation.repository(same_repository(target, origin)).branch(target.ref)
+    target = ref_uri(uri)
+    origin = ref_in(target.repository, source)
+    branch = invocation.repository(target.repository).branch(target.ref)
     with invocation.out.working("restoring"):
         result = invocation.run(branch.restore, origin.ref, path, invocation.once(once))
     document = restored_document(result)

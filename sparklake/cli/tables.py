@@ -15,7 +15,7 @@ from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.spark_rows import ToOption, complete_format, refused_by_spark, source_rows
 from sparklake.cli.text import SIGNS, change_counts, date, one_line, size, total
 from sparklake.documents import Document, table_diff_document, write_document
-from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
+from sparklake.uri import object_uri, repository_uri
 from sparklake.visible import count_of
 
 
@@ -45,9 +45,9 @@ def diff_table(
     to: ToOption = None,
 ) -> None:
     """Show the rows of a table that differ between two refs."""
-    one, other = ref_uri(left), ref_uri(right)
     invocation.uses_spark = True
-    repository = invocation.repository(same_repository(one, other))
+    one, other = invocation.two_refs(left, right)
+    repository = invocation.repository(one.repository)
     with invocation.out.working("comparing"):
         diffs = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
         if to is not None:

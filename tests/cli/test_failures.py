@@ -139,7 +139,7 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_uri", ["ls", "R"]),
     (2, "invalid_uri", ["diff", "R/main", "lakefs://other/main"]),
     (2, "invalid_uri", ["merge", "R/main", "lakefs://other/main"]),
-    (2, "invalid_uri", ["revert", "R/main", "main~1"]),
+    (2, "invalid_uri", ["revert", "R/main", "lakefs://other/main"]),
     (2, "invalid_uri", ["hard-reset", "R/main", "lakefs://other/main"]),
     (2, "invalid_uri", ["hard-reset", "R/main", "R/main", "--expect", "lakefs://other/main"]),
     (2, "invalid_uri", ["op", "log", "R/main/a"]),

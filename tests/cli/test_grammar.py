@@ -281,7 +281,7 @@ def test_ls_shows_one_level_or_all(scene: Scene) -> None:
     assert [each["path"] for each in said("ls", scene.uri("main", "a"))] == ["a", "a-b", "a/"]
     assert scene.paths("main", "a/b") == ["a/b/2", "a/b/3"]
     assert scene.paths("main@") == paths
-    assert said("ls", scene.uri("main", "nothing/")) == []
+    assert "no object at 'nothing/'" in failed(13, "ls", scene.uri("main", "nothing/"))
     text = ok("ls", scene.uri("main", "")).splitlines()
     assert text[2].strip() == "a/"
     assert text[0].split()[0:2] == ["1", "B"]
@@ -670,7 +670,7 @@ def test_json_lines_have_a_row_each(scene: Scene) -> None:
     scene.commit("main", {"a": "1", "b": "2"})
     rows = ok("--output", "jsonl", "ls", scene.uri("main") + "/").splitlines()
     assert [json.loads(each) for each in rows] == said("ls", scene.uri("main") + "/")
-    assert ok("--output", "jsonl", "ls", scene.uri("main", "none/")) == ""
+    assert ok("--output", "jsonl", "ls", scene.uri("main$")) == ""
     (line,) = ok("show", scene.uri("main"), "--output", "jsonl").splitlines()
     assert json.loads(line) == said("show", scene.uri("main"))
     ran = run("--output", "jsonl", "show", scene.uri("nothing"))

@@ -176,3 +176,58 @@ def test_merged_changes_that_were_reverted_are_brought_back_as_proposed(scene: S
     ok(*proposed(error))
     assert scene.paths("main") == ["a", "b"]
     assert "reverted" not in failed(4, "merge", dev, main)
+
+
+def test_paths_without_objects_are_not_found(scene: Scene) -> None:
+    scene.commit("main", {"raw/orders.csv": "1", "raw/old": "1", "raw/olds": "1"})
+    scene.commit("main", {"raw/old": None})
+    uri = scene.uri("main")
+    hint = "did you mean 'raw/orders.csv'?"
+    for words in (
+        ("ls", f"{uri}/raw/order.csv"),
+        ("ls", "-r", f"{uri}/raw/order.csv"),
+        ("blame", f"{uri}/raw/order.csv"),
+        ("log", uri, "--path", "raw/order.csv"),
+        ("log", uri, "--prefix", "raw/order.csv"),
+    ):
+        assert hint in failed(13, *words)
+    assert "did you mean 'raw/'?" in failed(13, "ls", f"{uri}/rav/")
+    assert len(said("log", uri, "--path", "raw/old")) == 2
+    failed(13, "log", uri, "--path", "raw/o")
+    assert said("log", uri, "--path", "raw/olds", "--author", "nobody") == []
+    assert said("ls", scene.uri("main$", "raw/")) == []
+
+
+def test_refs_beside_a_uri_need_no_repository(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    main, dev = scene.uri("main"), scene.uri("dev")
+    ok("branch", "create", dev, "--source", "main")
+    scene.commit("dev", {"b": "2"})
+    for pair in (("main", dev), (main, "dev")):
+        assert [each["path"] for each in said("diff", *pair)] == ["b"]
+        assert said("merge-base", *pair)["id"] == said("show", main)["id"]
+    said("merge", "dev", main)
+    said("tag", "create", scene.uri("v1"), "dev")
+    said("restore", main, "--from", "main~1", "--path", "b")
+    said("reset", main, "--yes")
+    said("revert", main, "main", "--parent-number", "1")
+    assert scene.paths("main") == ["a"]
+    for text in (f"{main}..{dev}", f"{main}...dev", f"{main}..dev"):
+        right = text.partition("..")[2].lstrip(".")
+        assert f"write two refs, {main} {right}" in failed(2, "diff", text)
+    assert "different repositories" in failed(2, "diff", main, "lakefs://other/dev")
+    assert "does not start with" in failed(2, "diff", "main")
+
+
+def test_two_refs_alone_need_a_lake_of_one_repository(dsn: str, tmp_path: Path) -> None:
+    lake = ("--dsn", dsn)
+    ok("repo", "create", "lakefs://one", str(tmp_path / "one"), *lake)
+    ok("branch", "create", "lakefs://one/dev", "--source", "main", *lake)
+    assert said("diff", "main", "dev", *lake) == []
+    ok("repo", "create", "lakefs://two", str(tmp_path / "two"), *lake)
+    for verb in ("diff", "merge"):
+        error = failed(2, verb, "main", "dev", *lake)
+        assert "the lake has 2 repositories" in error
+        assert proposed(error) == [verb, "lakefs://REPO/main", "lakefs://REPO/dev"]
+    for name in ("one", "two"):
+        ok("repo", "delete", f"lakefs://{name}", "--yes", *lake)

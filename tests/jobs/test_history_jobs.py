@@ -19,9 +19,9 @@ def test_log_of_a_path_and_blame(scene: Scene) -> None:
         (("--path", "a/x"), [second, first]),
         (("--prefix", "a/"), [third, second, first]),
         (("--prefix", "b", "--amount", "1"), [third]),
-        (("--path", "none"), []),
     ):
         assert job(0, "log", main, *words) == said("log", main, *words) == commits
+    assert job(13, "log", main, "--path", "none")["kind"] == "object_not_found"
     assert job(2, "log", main, "--path", "a", "--prefix", "b")["kind"] == "invalid_input"
     assert job(2, "log", main, "--path", "k" * 1025)["kind"] == "invalid_key"
     assert "|" not in ok("log", main, "--path", "b")

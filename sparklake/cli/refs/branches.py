@@ -14,7 +14,7 @@ from sparklake.cli.text import date, first_line, short
 from sparklake.documents import Document, branch_document, branch_list_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.ports import BranchState
-from sparklake.uri import SCHEME, ref_uri, repository_uri, same_repository
+from sparklake.uri import SCHEME, ref_in, ref_uri, repository_uri
 from sparklake.visible import count_of
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def create(
 ) -> None:
     """Create a branch at any ref, in constant time."""
     branch = ref_uri(uri)
-    start = None if source is None else ref_uri(source)
-    repository = invocation.repository(same_repository(branch, start or branch))
+    start = None if source is None else ref_in(branch.repository, source)
+    repository = invocation.repository(branch.repository)
     run = invocation.run_verb(
         repository.create_branch,
         branch.ref,
@@ -91,8 +91,9 @@ def rename(
     once: options.OnceOption = None,
 ) -> None:
     """Rename a branch with staged changes, protection and expiry."""
-    branch, dest = ref_uri(uri), ref_uri(new)
-    repository = invocation.repository(same_repository(branch, dest))
+    branch = ref_uri(uri)
+    dest = ref_in(branch.repository, new)
+    repository = invocation.repository(branch.repository)
     run = invocation.run_verb(
         repository.rename_branch, branch.ref, dest.ref, once=invocation.once(once)
     )

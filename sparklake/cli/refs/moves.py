@@ -8,7 +8,7 @@ from sparklake.cli.invocation import Group, Invocation, command
 from sparklake.cli.options import BranchArgument, OnceOption, YesOption, argument, flag, option
 from sparklake.cli.text import date, one_line, short
 from sparklake.documents import branch_document, operation_document
-from sparklake.uri import ref_uri, refs_uri, same_repository
+from sparklake.uri import ref_in, ref_uri, refs_uri
 from sparklake.visible import count_of
 
 app = Group("op", "Moves of branches and tags: log, undo.")
@@ -62,11 +62,10 @@ def hard_reset(
     once: OnceOption = None,
 ) -> None:
     """Move a branch to any ref, without a commit."""
-    target, to = ref_uri(uri), ref_uri(ref)
-    repository = invocation.repository(same_repository(target, to))
-    expected = None if expect is None else ref_uri(expect)
-    if expected is not None:
-        same_repository(target, expected)
+    target = ref_uri(uri)
+    to = ref_in(target.repository, ref)
+    repository = invocation.repository(target.repository)
+    expected = None if expect is None else ref_in(target.repository, expect)
     branch = repository.branch(target.ref)
     back = f"`sparklake op undo {target}` moves it back"
     staged = branch.count_staged() if force and not yes else 0

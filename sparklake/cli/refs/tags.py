@@ -17,7 +17,7 @@ from sparklake.cli.options import (
 from sparklake.cli.parsing import labels
 from sparklake.cli.text import date, first_line, short
 from sparklake.documents import Document, tag_document
-from sparklake.uri import RefUri, ref_uri, repository_uri, same_repository
+from sparklake.uri import RefUri, ref_in, ref_uri, repository_uri
 
 app = Group("tag", "Tags: create, list, delete.")
 
@@ -35,8 +35,9 @@ def create(
     once: OnceOption = None,
 ) -> None:
     """Create a tag, which never moves, at any ref."""
-    tag, ref = ref_uri(uri), ref_uri(target)
-    repository = invocation.repository(same_repository(tag, ref))
+    tag = ref_uri(uri)
+    ref = ref_in(tag.repository, target)
+    repository = invocation.repository(tag.repository)
     info = invocation.run(
         repository.create_tag,
         tag.ref,

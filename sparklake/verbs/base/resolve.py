@@ -19,6 +19,7 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
 from sparklake.graveler.refs import names
 from sparklake.graveler.retention import collected_error, expired_error
+from sparklake.uri import plain_ref
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.runner import retry_lost_races
 
@@ -112,6 +113,7 @@ def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
 
 
 def _of_commit(context: Context, text: str) -> ResolvedRef:
+    text = plain_ref(context.info.name, text)
     ref = names.parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
@@ -138,11 +140,13 @@ def _resolve(context: Context, text: str, ref: names.Ref) -> ResolvedRef:
 
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
     """Return the result of `read` for a consistent ref; retried after lost races."""
+    ref = plain_ref(context.info.name, ref)
     parsed = names.parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
+    name = plain_ref(context.info.name, name)
     state = context.refs.branches.find(name)
     if state is None:
         raise _no_branch(context, name)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sparklake import Branch, Lake, Repository
-from sparklake.errors import InvalidRefError, ObjectNotFoundError, RefNotFoundError
+from sparklake.errors import InvalidRefError, InvalidUriError, ObjectNotFoundError, RefNotFoundError
+from sparklake.testing.lakes import commit_all
 from sparklake.verbs.objects.list import Folder
 from tests.support.git import Git, needs_git
 from tests.support.graphs import grow
@@ -146,3 +147,15 @@ def test_only_a_branch_has_something_staged(repo: Repository) -> None:
             repo.objects(ref)
     with pytest.raises(RefNotFoundError, match="'nope'"):
         repo.objects("nope$")
+
+
+def test_refs_may_be_uris_of_their_repository(repo: Repository) -> None:
+    name = f"lakefs://{repo.name}"
+    commit_all(repo.branch(f"{name}/main"), {"a": b"1"}, "first")
+    dev = repo.create_branch("dev", f"{name}/main")
+    commit_all(dev, {"b": b"2"}, "on dev")
+    assert [each.path for each in repo.diff(f"{name}/main", f"{name}/dev")] == ["b"]
+    assert repo.merge(f"{name}/dev", f"{name}/main").message == "Merge 'dev' into 'main'"
+    assert repo.read_bytes(f"{name}/main~1", "a") == b"1"
+    with pytest.raises(InvalidUriError, match=f"such as lakefs://{repo.name}/dev"):
+        repo.resolve("lakefs://other/dev")
