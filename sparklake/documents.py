@@ -127,6 +127,7 @@ def collection_document(collection: Collection) -> Document:
         "objects_listed": run.objects_listed,
         "objects": run.objects,
         "bytes": run.bytes,
+        "young": run.young,
         "commits_expired": run.commits_expired,
         "trees": run.trees,
         "tree_files": run.tree_files,

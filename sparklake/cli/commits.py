@@ -110,8 +110,8 @@ def reset(
     target = ref_uri(uri)
     branch = invocation.repository(target.repository).branch(target.ref)
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
-    staged = 0 if yes else branch.count_staged()
-    if staged:
+    staged = branch.count_staged()
+    if staged and not yes:
         part = "" if path is prefix is None else f" those of {one_line(place)} among"
         invocation.out.confirm(
             f"This drops{part} the {count_of(staged, 'staged change')} of {target}, which cannot "
@@ -119,8 +119,10 @@ def reset(
             "Drop them?",
         )
     invocation.run(branch.reset, prefix, path, invocation.once(once))
-    document = {"name": target.ref, "dirty": branch.is_dirty}
-    invocation.out.one(document, f"{one_line(place)} has no staged changes")
+    count = max(0, staged - branch.count_staged())  # Other writers may stage more.
+    document = {"name": target.ref, "dirty": branch.is_dirty, "dropped": count}
+    text = f"dropped {count_of(count, 'staged change')}: {one_line(place)} has none now"
+    invocation.out.one(document, text)
 
 
 @command

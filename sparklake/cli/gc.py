@@ -139,6 +139,8 @@ def _told(result: Collection, name: str) -> str:
     what = f"{count_of(run.objects, 'object')} with {size(run.bytes)} in total"
     outcome = "deleted" if run.state == "swept" else "can be deleted"
     lines = [f"{what} {outcome}, of {run.objects_listed:,} below data/ of {SCHEME}{name}"]
+    if run.young:
+        lines.append(f"{count_of(run.young, 'object')} more: unreferenced, in the grace period")
     if run.commits_expired:
         verb = "expired" if run.state == "swept" else "would expire"
         lines.append(f"{count_of(run.commits_expired, 'commit')} {verb}")

@@ -331,10 +331,15 @@ def test_commit_says_all_of_a_commit(scene: Scene) -> None:
 def test_reset_drops_what_is_staged(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
     scene.put("main", {"b": "2", "a": None})
-    assert said("reset", "--yes", scene.uri("main")) == {"name": "main", "dirty": False}
+    assert said("reset", "--yes", scene.uri("main")) == {
+        "name": "main",
+        "dirty": False,
+        "dropped": 2,
+    }
     assert scene.paths("main") == ["a"]
     scene.put("main", {"b": "2"})
-    assert ok("reset", "--yes", scene.uri("main")) == f"{scene.uri('main')} has no staged changes\n"
+    text = f"dropped 1 staged change: {scene.uri('main')} has none now\n"
+    assert ok("reset", "--yes", scene.uri("main")) == text
     assert "nothing to commit" in failed(4, "commit", scene.uri("main"), "-m", "x")
 
 
@@ -342,13 +347,15 @@ def test_reset_drops_a_part_of_what_is_staged(scene: Scene) -> None:
     scene.commit("main", {"a": "1", "d/x": "1"})
     scene.put("main", {"a": "2", "d/x": None, "d/y": "2", "e": "2"})
     main = scene.uri("main")
-    assert said("reset", "--yes", main, "--prefix", "d/") == {"name": "main", "dirty": True}
+    document = said("reset", "--yes", main, "--prefix", "d/")
+    assert document == {"name": "main", "dirty": True, "dropped": 2}
     assert scene.paths("main") == ["a", "d/x", "e"]
     text = ok("reset", "--yes", main, "--object", "a")
-    assert text == f"{scene.uri('main', 'a')} has no staged changes\n"
+    assert text == f"dropped 1 staged change: {scene.uri('main', 'a')} has none now\n"
     assert ok("cat", scene.uri("main", "a")) == "1"
     assert "choose one of" in failed(2, "reset", "--yes", main, "--object", "a", "--prefix", "a")
-    assert said("reset", "--yes", main, "--object", "e") == {"name": "main", "dirty": False}
+    document = said("reset", "--yes", main, "--object", "e")
+    assert document == {"name": "main", "dirty": False, "dropped": 1}
     assert scene.paths("main") == ["a", "d/x"]
 
 
@@ -660,8 +667,11 @@ def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
     assert header == ["date", "who", "verb", "ref", "from", "to"]
     assert line[2:] == ["tester", "create-branch", "dev", "-", second["id"][:12]]
     back = {**said("branch", "set", main, "--never"), "commit_id": first["id"]}
-    assert said("op", "undo", main) == back
-    assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
+    assert said("op", "undo", main) == {**back, "undone": rows[1]}
+    text = (
+        f"{main} is back at {second['id'][:12]}: undid the undo to {first['id'][:12]} by tester\n"
+    )
+    assert ok("op", "undo", main) == text
     assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]
     assert "nothing to undo" in failed(4, "op", "undo", dev)
 

@@ -122,11 +122,18 @@ def test_without_a_terminal_nothing_is_lost_without_yes(
 def test_where_nothing_is_lost_nobody_needs_to_agree(scene: Scene) -> None:
     first, _ = scene.commit("main", {"a": "1"}), scene.commit("main", {"a": "2"})
     main = scene.uri("main")
-    ok("reset", main)
+    assert ok("reset", main) == f"dropped 0 staged changes: {main} has none now\n"
     ok("hard-reset", main, scene.uri(first["id"]), "--force")
-    ok("op", "undo", main)
+    undone = f"undid the hard-reset to {first['id'][:12]} by tester\n"
+    assert ok("op", "undo", main).endswith(undone)
+    assert "undid the undo to " in ok("op", "undo", main)
+    assert said("op", "undo", main)["undone"]["verb"] == "undo"
     ok("branch", "prune", scene.uri())
-    ok("gc", "run", scene.uri(), "--dry-run")
+    scene.put("main", {"b": "1", "c": "1", "c/d": "1"})
+    assert said("reset", main, "--prefix", "c", "--yes")["dropped"] == 2
+    assert ok("reset", main, "--yes").startswith("dropped 1 staged change: ")
+    told = ok("gc", "run", scene.uri(), "--dry-run")
+    assert "\n3 objects more: unreferenced, in the grace period\n" in told
     assert "no repository" in failed(13, "repo", "delete", "lakefs://nothing-here")
     assert "no tag" in failed(13, "tag", "delete", scene.uri("v9"))
 

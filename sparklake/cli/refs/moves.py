@@ -43,10 +43,23 @@ def log(
 def undo(invocation: Invocation, uri: BranchArgument, once: OnceOption = None) -> None:
     """Undo the latest move of a branch; a second undo redoes it."""
     target = ref_uri(uri)
-    branch = invocation.repository(target.repository).branch(target.ref)
+    repository = invocation.repository(target.repository)
+    branch = repository.branch(target.ref)
     commit = invocation.run(branch.undo, invocation.once(once))
-    document = {**branch_document(branch.state), "commit_id": commit.id}
-    invocation.out.one(document, f"{target} is back at {short(commit.id)}")
+    # The latest move is this undo, unless other writers have moved the branch since then.
+    latest, *earlier = repository.operations(2, target.ref)
+    is_latest = latest.verb == "undo" and latest.to_commit == commit.id
+    move = earlier[0] if is_latest and earlier else None
+    document = {
+        **branch_document(branch.state),
+        "commit_id": commit.id,
+        "undone": None if move is None else operation_document(move),
+    }
+    text = f"{target} is back at {short(commit.id)}"
+    if move is not None:
+        moved_to = short(move.to_commit or _NOWHERE)
+        text += f": undid the {move.verb} to {moved_to} by {one_line(move.who)}"
+    invocation.out.one(document, text)
 
 
 @command

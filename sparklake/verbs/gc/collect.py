@@ -230,7 +230,10 @@ class _GcWork:
         self, moment: RepositorySnapshot, grace: timedelta, state: str, files: _TreeFiles
     ) -> CollectionRun:
         """Write the list of objects without a reference at a moment."""
-        garbage = self._garbage(self._addresses(moment), _before(grace))
+        addresses = self._addresses(moment)
+        garbage = self._garbage(addresses, _before(grace))
+        # Only a dry run counts young objects: it takes a second comparison.
+        every = self._garbage(addresses, _NEVER) if state == "found" else garbage
         body = partial(tasks.weigh_body, self.folder.workspace)
         objects, size = self._count("weigh", body, garbage)
         run = CollectionRun(
@@ -241,6 +244,7 @@ class _GcWork:
             objects_listed=self.listed.count,
             objects=objects,
             bytes=size,
+            young=every.count - garbage.count,
             commits_expired=len(moment.expiring),
             trees=len(moment.collecting) if files is not None else 0,
             tree_files=len(files.sizes) if files is not None else 0,
@@ -301,6 +305,9 @@ class _GcWork:
                 sizes.append(row["bytes"])
                 progress.advance_objects(row["objects"], row["bytes"])
         return sum(objects), bounded_sum(sizes)
+
+
+_NEVER = 1 << 80  # Later than all times, in unix nanoseconds.
 
 
 def _before(grace: timedelta) -> int:

@@ -30,8 +30,9 @@ class CollectionRun:
 
     The state is `begun`, `listed`, `found` (dry run), `marked` (to be swept) or `swept`. `listed`
     and `garbage` are lists of objects in the run's folder, as metaranges; `bytes` is the size of
-    the garbage. `commits_expired` and `trees` count the commits that expire, or lose their trees,
-    at the start of the run. `tree_files` and `tree_file_bytes` are the deleted tree files.
+    the garbage. In a dry run, `young` counts unreferenced objects in the grace period.
+    `commits_expired` and `trees` count the commits that expire, or lose their trees, at the start
+    of the run. `tree_files` and `tree_file_bytes` are the deleted tree files.
     """
 
     id: str
@@ -41,6 +42,7 @@ class CollectionRun:
     objects_listed: int = 0
     objects: int = 0
     bytes: int = 0
+    young: int = 0
     commits_expired: int = 0
     trees: int = 0
     tree_files: int = 0

@@ -55,6 +55,7 @@ def test_what_nothing_names_goes(any_lake: Lake, tmp_path: Path) -> None:
     found = repo.collect_garbage(dry_run=True, grace=NO_GRACE)
     assert objects_of(repo) == before
     assert (found.run.objects, found.run.bytes, found.run.objects_listed) == (2, 2, 5)
+    assert found.run.young == 0
     done = repo.collect_garbage(grace=NO_GRACE)
     assert done.run.state == "swept"
     gone = before - objects_of(repo)
@@ -72,6 +73,8 @@ def test_what_is_young_is_spared(repo: Repository) -> None:
     main.put("a", b"1")
     main.reset()
     before = objects_of(repo)
+    run = repo.collect_garbage(dry_run=True).run
+    assert (run.objects, run.young) == (0, 1)
     assert repo.collect_garbage().run.objects == 0
     assert objects_of(repo) == before
     assert repo.collect_garbage(grace=NO_GRACE).run.objects == 1
