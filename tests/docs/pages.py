@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from tests.docs.grammar import wrong_commands
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     each.relative_to(ROOT).as_posix() for each in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -101,6 +103,8 @@ def parse_page(name: str, text: str) -> Page:
             continue
         if "not run" in pending:
             reasons.append(_reason(place, pending["not run"]))
+            for wrong in wrong_commands(part.text) if part.language == "sh" else ():
+                raise SnippetError(f"{place}: {wrong}")
         else:
             if part.language in RUN and "file" in pending:
                 steps.append(Step(Kind.FILE, part.text, line, pending["file"]))

@@ -28,6 +28,10 @@ def test_every_fence_is_understood(name: str) -> None:
         (f"<!-- skip -->\n{fence('sh')}", "unknown comment"),
         (f"<!-- where: x -->\n{fence('sh')}", "where NAME: command"),
         ("<!-- not run: a good reason -->\n", "no fence follows"),
+        (
+            f"<!-- not run: a good reason -->\n{fence('sh', 'true | sparklake ls a --no')}",
+            "No such option: --no",
+        ),
     ],
 )
 def test_what_is_not_understood_is_refused(text: str, words: str) -> None:
