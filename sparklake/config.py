@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "SPARKLAKE_SCRATCH": "The folder for large temporary files, such as those of table writes. "
     "Default: the system's.",
     "SPARKLAKE_SYSTEM_FOLDER": "The folder for the data of the embedded Postgres if it is started "
-    "as root. Default: `/var/lib/sparklake`.",
+    "as root. Default: the home if the account `postgres` can enter it, or `/var/lib/sparklake`.",
     JARS_FOLDER: "A folder of jars for Spark sessions that sparklake starts, such as those of "
     "Delta or of Hadoop's S3 client. Default: none; Delta's are downloaded.",
     "SPARKLAKE_KERNELS": "`off` runs everything in Python, even if compiled kernels are installed.",

@@ -66,7 +66,9 @@ EngineOption = Annotated[
 HomeOption = Annotated[
     Path | None,
     _global(
-        "Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake.", metavar="DIR"
+        "Folder of the embedded Postgres. Default: SPARKLAKE_HOME or ~/.sparklake. "
+        "As root, refs of a private folder are in /var/lib/sparklake.",
+        metavar="DIR",
     ),
 ]
 DsnOption = Annotated[

@@ -46,6 +46,22 @@ def create(
         f"{SCHEME}{info.name} is in {one_line(info.storage_namespace)}, "
         f"with the branch {info.default_branch}",
     )
+    if not invocation.settings.dsn and not invocation.out.is_json:
+        _note_refs(invocation)
+
+
+def _note_refs(invocation: Invocation) -> None:
+    """Print the place of the refs once, if a backup of the home would miss them."""
+    # Lazy import: only the embedded server needs it.
+    from sparklake.stores.embedded import refs_outside
+
+    home = invocation.settings.home
+    place = refs_outside(home)
+    if place is not None and len(invocation.lake.repositories()) == 1:
+        invocation.out.note(
+            f"branches, tags and commits are in {place}, not in {home}: back up or mount both, or "
+            "start with SPARKLAKE_HOME in a folder that other accounts can enter, such as /data"
+        )
 
 
 @app.add("list")

@@ -96,6 +96,12 @@ def running_dsn(home: Path) -> str:
     return dsn
 
 
+def refs_outside(home: Path) -> Path | None:
+    """Return the folder of a home's refs if it is outside of the home, as for root."""
+    layout = find_layout(home)
+    return None if layout is None or layout.base == layout.folder else layout.base
+
+
 def stop_unused(home: Path) -> None:
     layout = find_layout(home)
     if layout is not None:

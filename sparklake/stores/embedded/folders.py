@@ -9,7 +9,8 @@ from pathlib import Path
 from sparklake.errors import RefStoreUnavailableError
 from sparklake.stores.embedded.accounts import Account
 
-_SYSTEM_FOLDER = "/var/lib/sparklake"
+SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
+_DEFAULT_FOLDER = "/var/lib/sparklake"
 _PRIVATE = 0o700
 _ENTER_ONLY = 0o711
 
@@ -39,14 +40,14 @@ def is_private(path: Path, owner: Account) -> bool:
 
 def system_folder(account: Account) -> Path:
     """Return root's data folder. Others may enter but not list it."""
-    path = Path(os.environ.get("SPARKLAKE_SYSTEM_FOLDER") or _SYSTEM_FOLDER).resolve()
+    path = Path(os.environ.get(SYSTEM_FOLDER) or _DEFAULT_FOLDER).resolve()
     _make(path, _ENTER_ONLY)
     status = path.lstat()
     safe = stat.S_ISDIR(status.st_mode) and status.st_uid == 0 and not status.st_mode & 0o022
     if not safe or not account.may_enter(path):
         raise RefStoreUnavailableError(
             f"{path} and the folders above it must be writable only for root and accessible "
-            f"for {account.name!r} (mode 0711): change that, set SPARKLAKE_SYSTEM_FOLDER, or "
+            f"for {account.name!r} (mode 0711): change that, set {SYSTEM_FOLDER}, or "
             "set the DSN of a Postgres"
         )
     return path

@@ -14,7 +14,12 @@ from uuid import uuid4
 from sparklake.errors import CorruptFileError, RefStoreUnavailableError
 from sparklake.graveler.json_errors import decode_json
 from sparklake.stores.embedded.accounts import Account, owner_account, unprivileged_account
-from sparklake.stores.embedded.folders import is_private, private_folder, system_folder
+from sparklake.stores.embedded.folders import (
+    SYSTEM_FOLDER,
+    is_private,
+    private_folder,
+    system_folder,
+)
 from sparklake.stores.objects.local.files import sync, whole_file
 
 SOCKET_PORT = 5432
@@ -52,10 +57,18 @@ class Layout:
 
 
 def home_folder(home: Path) -> Path:
-    """Return our folder in a home, both created as private if needed."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Return our folder in a home, created as private if needed.
+
+    As root, a new folder in a home that Postgres' account can enter belongs to that account.
+    """
+    # Others may enter but not list a new home of root.
+    home.mkdir(mode=0o700 if os.geteuid() else 0o711, parents=True, exist_ok=True)
     folder = home.resolve() / "postgres"
-    return private_folder(folder, owner_account(folder))
+    owner = owner_account(folder)
+    if owner.uid == 0 and not folder.exists() and not os.environ.get(SYSTEM_FOLDER):
+        account = unprivileged_account()
+        owner = account if account.may_enter(folder.parent) else owner
+    return private_folder(folder, owner)
 
 
 def start_lock(folder: Path) -> Path:

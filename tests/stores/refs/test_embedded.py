@@ -27,6 +27,7 @@ from sparklake.stores.embedded.accounts import Account, unprivileged_account
 from sparklake.stores.embedded.folders import private_folder
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.stores.postgres.connections import Connections
+from tests.cli.running import run
 
 ROOT = os.geteuid() == 0
 PROJECT = Path(__file__).parents[3]
@@ -269,6 +270,33 @@ def test_root_keeps_data_out_of_a_private_home(home: Path) -> None:
     groups = Path(f"/proc/{server_of(server.dsn).pid}/status").read_text()
     assert [line.split()[1:] for line in groups.splitlines() if line.startswith("Groups")] == [[]]
     server.release()
+
+
+@as_root
+@pytest.mark.usefixtures("user")
+def test_roots_home_holds_the_data_if_postgres_can_enter_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(SYSTEM_FOLDER)
+    with public_folder() as folder:
+        home = folder / "home"
+        command = ["--home", str(home), "repo", "create", "lakefs://lake", str(folder / "storage")]
+        created = run(*command)
+        assert (created.code, created.err) == (0, "")
+        assert (home / "postgres" / "data" / "PG_VERSION").is_file()
+        assert (home / "postgres").stat().st_uid == unprivileged_account().uid
+        moved = home.rename(folder / "moved")
+        assert "lakefs://lake" in run("--home", str(moved), "repo", "list").text
+
+
+@as_root
+def test_a_first_repository_reports_refs_outside_of_its_home(home: Path, tmp_path: Path) -> None:
+    for name, notes in (("lake", 1), ("other", 0)):
+        created = run(
+            "--home", str(home), "repo", "create", f"lakefs://{name}", str(tmp_path / name)
+        )
+        assert created.err.count(f"are in {os.environ[SYSTEM_FOLDER]}/") == notes
+        assert created.code == 0
 
 
 def linked(source: str, dest: str) -> None:
