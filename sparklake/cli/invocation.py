@@ -128,6 +128,12 @@ class Invocation:
         if self.options.owns_process and not self.options.is_job and not self.options.no_pager:
             self.out.page()
 
+    @property
+    def can_prompt(self) -> bool:
+        """Whether a terminal can be asked for input, and shows the results."""
+        out = self.out
+        return out.can_ask and not out.is_json and self.options.result_file is None
+
     def is_dirty(self, uri: str) -> bool:
         """Return whether a branch has staged changes; False for JSON output."""
         target = ref_uri(uri)
