@@ -435,20 +435,31 @@ class Repository:
         return diff_refs(self._context, left, right, prefix, three_dot=three_dot)
 
     def diff_texts(
-        self, left: str, right: str | None = None, prefix: str = "", three_dot: bool = False
+        self,
+        left: str,
+        right: str | None = None,
+        prefix: str = "",
+        three_dot: bool = False,
+        three_way: bool = False,
     ) -> Iterator[TextDiff]:
         """Yield the differences of `diff`, with the changed lines of text objects.
 
-        Without a right ref, they are a branch's staged changes. Objects above 1 MiB or 20,000
+        Without a right ref, they are a branch's staged changes. A conflict of a three-way diff has
+        the lines that left and right changed since the merge base. Objects above 1 MiB or 20,000
         lines, and binary objects, have a reason instead.
 
         Examples:
             >>> [each.lines[-2:] for each in repo.diff_texts("main", "dev", "config/")]
             [('-{"tax": 19}', '+{"tax": 20}')]
         """
-        from sparklake.verbs.diffs.texts import diff_texts
+        from sparklake.verbs.diffs.texts import diff_texts, three_way_texts
 
-        return diff_texts(self._context, left, right, prefix, three_dot=three_dot)
+        if not three_way:
+            return diff_texts(self._context, left, right, prefix, three_dot=three_dot)
+        if right is None:
+            raise InvalidInputError("a three-way diff compares two refs: add the second one")
+        rows = self.diff(left, right, prefix, three_way=True, three_dot=three_dot)
+        return three_way_texts(self._context, rows, left, right)
 
     def diff_table(
         self,

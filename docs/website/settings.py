@@ -30,8 +30,8 @@ precedence over the settings file, and that over the defaults. The settings file
 
 ## Settings file and environment
 
-| setting | variable | default | meaning |
-|---|---|---|---|
+| setting, and variable | meaning |
+|---|---|
 {settings}
 
 ## Environment only
@@ -49,16 +49,15 @@ def settings_page() -> str:
     return _PAGE.format(settings="\n".join(rows), variables="\n".join(variables))
 
 
-def _settings() -> Iterator[tuple[str, str, str, str]]:
-    """Yield the name, the variable, the default and the meaning of each setting."""
+def _settings() -> Iterator[tuple[str, str]]:
+    """Yield the names of each setting, and its meaning with the default."""
     defaults = default_values()
     for name, hint in get_type_hints(FileSettings, include_extras=True).items():
         variable = environment_name(name)
+        default = _shown(defaults.get(name))
         yield (
-            f"`{name}`",
-            f"`{variable}`" if variable else "",
-            _shown(defaults.get(name)),
-            description(hint),
+            f"`{name}`<br>`{variable}`" if variable else f"`{name}`",
+            f"{description(hint)} Default: {default}." if default else description(hint),
         )
 
 

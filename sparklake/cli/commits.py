@@ -30,26 +30,30 @@ if TYPE_CHECKING:
 MOST_LINES = 100
 
 
-def counts_line(each: Document) -> str:
-    counts = [f"{sign}{each[kind]:,}" for kind, (sign, _) in SIGNS.items() if each[kind]]
+def counts_line(out: Output, each: Document) -> str:
+    counts = [
+        out.coloured(f"{sign}{each[kind]:,}", colour)
+        for kind, (sign, colour) in SIGNS.items()
+        if each[kind]
+    ]
     bytes_moved = [
-        f"{sign}{size(each[name])}"
-        for name, sign in (("bytes_added", "+"), ("bytes_removed", "-"))
-        if each[name]
+        out.coloured(f"{sign}{size(each[f'bytes_{kind}'])}", colour)
+        for kind, (sign, colour) in SIGNS.items()
+        if each.get(f"bytes_{kind}")
     ]
     return "  ".join(filter(None, [" ".join(counts), " ".join(bytes_moved)])) or "no difference"
 
 
-def tree_lines(tree: DiffTree, before: str = "") -> Iterator[str]:
+def tree_lines(out: Output, tree: DiffTree, before: str = "") -> Iterator[str]:
     """Yield the lines below a folder, at most `MOST_LINES` for each level."""
     children: Sequence[DiffTree] = list(tree.children.values())
     more = len(children) - MOST_LINES
     for place, child in enumerate(children[:MOST_LINES], start=1):
         is_last = place == len(children)
         name = child.total.path[len(tree.total.path) :]
-        numbers = counts_line(folder_diff_document(child.total))
+        numbers = counts_line(out, folder_diff_document(child.total))
         yield f"{before}{'`-- ' if is_last else '|-- '}{one_line(name)}  {numbers}"
-        yield from tree_lines(child, f"{before}{'    ' if is_last else '|   '}")
+        yield from tree_lines(out, child, f"{before}{'    ' if is_last else '|   '}")
     if more > 0:
         yield f"{before}`-- ... and {more:,} more"
 
@@ -149,7 +153,7 @@ def diff(
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
         raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
-    if content and (to is not None or three_way or explain or shape is not DiffShape.ROWS):
+    if content and (to is not None or explain or shape is not DiffShape.ROWS):
         raise InvalidInputError("--content compares lines of both sides: remove the other option")
     invocation.uses_spark = to is not None
     invocation.page()
@@ -164,7 +168,7 @@ def diff(
         ref = None if right is None else ref_uri(right).ref
         left_uri = ref_uri(left)
         texts = invocation.repository(left_uri.repository).diff_texts(
-            left_uri.ref, ref, prefix, three_dot
+            left_uri.ref, ref, prefix, three_dot, three_way
         )
         documents = ({**diff_document(each.row), **each.document()} for each in texts)
         _print_rows(invocation.out, documents)
@@ -223,15 +227,16 @@ def _print_rows(out: Output, documents: Iterable[Document]) -> None:
 def _print_shape(out: Output, diffs: Differences[Any], shape: DiffShape, depth: int | None) -> None:
     if shape is DiffShape.SUMMARY:
         document = folder_diff_document(diffs.summary())
-        out.one(document, counts_line(document))
+        out.one(document, counts_line(out, document))
     elif shape is DiffShape.TREE:
         tree = diffs.tree(depth or TREE_DEPTH, MOST_LINES)
         head = one_line(tree.total.path) or "."
-        lines = [f"{head}  {counts_line(folder_diff_document(tree.total))}", *tree_lines(tree)]
+        total_line = counts_line(out, folder_diff_document(tree.total))
+        lines = [f"{head}  {total_line}", *tree_lines(out, tree)]
         out.one(diff_tree_document(tree), "\n".join(lines))
     else:
         folders = map(folder_diff_document, diffs.by_folder(depth or 1))
-        out.many(folders, lambda each: f"{one_line(each['path'])}  {counts_line(each)}")
+        out.many(folders, lambda each: f"{one_line(each['path'])}  {counts_line(out, each)}")
 
 
 def _diff(

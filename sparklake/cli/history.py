@@ -236,6 +236,7 @@ def graph_lines(
         )
         line = " ".join(filter(None, words))
         yield f"{drawing.node}  {line}" if has_graph else line
-        for line in commit_lines(each) if has_details else ():
-            yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
+        for detail in commit_lines(each) if has_details else ():
+            for line in out.wrapped(detail, len(drawing.beside) + 2):
+                yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
         yield from (link.rstrip() for link in drawing.links if has_graph)

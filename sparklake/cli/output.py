@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sparklake.cli.result_file import ResultFile
     from sparklake.verbs.base.once import VerbResult
 
+_MIN_WIDTH = 20
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 
 
@@ -190,6 +193,13 @@ class Output:
 
     def coloured(self, text: str, colour: str) -> str:
         return _painted(text, colour) if colour and self._has_colour else text
+
+    def wrapped(self, line: str, indent: int) -> list[str]:
+        """Split a line so that it fits on a terminal after an indent."""
+        if not sys.stdout.isatty():
+            return [line]
+        width = max(_MIN_WIDTH, shutil.get_terminal_size().columns - indent)
+        return textwrap.wrap(line, width) or [line]
 
     def write(self, text: str) -> None:
         self._has_begun = True

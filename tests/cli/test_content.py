@@ -11,6 +11,7 @@ import sparklake
 from sparklake.errors import PurgedError
 from sparklake.verbs.diffs.texts import MOST_BYTES, MOST_LINES
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.cli.terminal import on_terminal
 
 
 def put(scene: Scene, ref: str, objects: dict[str, bytes]) -> None:
@@ -108,8 +109,32 @@ def test_the_changes_of_one_side(scene: Scene) -> None:
 
 def test_options_that_do_not_fit(scene: Scene) -> None:
     main = scene.uri("main")
-    for option in ("--three-way", "--tree", "--summary", "--by-folder", "--explain"):
+    for option in ("--tree", "--summary", "--by-folder", "--explain"):
         assert "--content" in failed(2, "diff", main, main, "--content", option)
+
+
+def test_conflicts_of_a_three_way_diff_have_the_lines_of_both_sides(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    removed, conflict = said("diff", main, dev, "--three-way", "--content")[::-1]
+    if removed["type"] == "conflict":
+        removed, conflict = conflict, removed
+    assert (removed["path"], removed["lines"][-1]) == ("right", "\\ No newline at end of file")
+    assert conflict["path"] == "both"
+    texts = [each for each in conflict["lines"] if each[:2] in ("-b", "+m", "+d")]
+    assert texts == ["-base", "+main", "-base", "+dev!"]
+    heads = [each.partition("/")[0] for each in conflict["lines"] if each[:4] == "+++ "]
+    assert heads == ["+++ main", "+++ dev"]
+    assert "two refs" in failed(2, "diff", main, "--three-way", "--content")
+
+
+def test_the_numbers_of_a_tree_have_colours_on_a_terminal(scene: Scene) -> None:
+    scene.commit("main", {"a/b": "1"})
+    scene.commit("main", {"a/c": "22", "a/b": None})
+    words = ["diff", scene.uri("main~1"), scene.uri("main"), "--tree"]
+    seen = on_terminal("--no-pager", *words)
+    green, red = ("\x1b[32m+1\x1b[0m", "\x1b[31m-1\x1b[0m")
+    assert f"a/  {green} {red}  \x1b[32m+2 B\x1b[0m \x1b[31m-1 B\x1b[0m" in seen
+    assert "\x1b" not in ok(*words)
 
 
 def test_a_purged_object_is_reported(scene: Scene, home: Path) -> None:

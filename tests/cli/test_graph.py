@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.verbs.history.graph import Lanes
+from tests.cli.running import Scene, ok
+from tests.cli.terminal import on_terminal
 
 History = Mapping[str, Sequence[str]]
+
+
+def test_long_metadata_is_wrapped_beside_the_graph(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    words = [f"--meta=key{at}=value{at}" for at in range(9)]
+    ok("commit", scene.uri("main"), "-m", "long", "--allow-empty", *words)
+    seen = on_terminal("--no-pager", "log", scene.uri("main"), "--graph", COLUMNS="40")
+    lines = [each for each in seen.replace("\r", "").split("\n") if each]
+    details = [each for each in lines if "key" in each]
+    assert len(details) > 3
+    assert all(each.startswith("|  ") for each in details)
+    assert all(len(re.sub("\x1b\\[[0-9;]*m", "", each)) <= 40 for each in details)
 
 
 def drawn(history: History) -> list[str]:

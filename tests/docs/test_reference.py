@@ -48,7 +48,7 @@ def test_the_page_of_commands_has_every_command() -> None:
 
 def test_the_page_of_settings_has_every_setting_and_variable() -> None:
     page = settings_page()
-    assert [name for name in FileSettings.__struct_fields__ if f"| `{name}` |" not in page] == []
+    assert [name for name in FileSettings.__struct_fields__ if f"| `{name}`" not in page] == []
     code = "".join(path.read_text() for path in (ROOT / "sparklake").rglob("*.py"))
     used = set(re.findall(r"SPARKLAKE_[A-Z0-9_]+", code)) - INTERNAL
     assert {name for name in used if f"`{name}`" not in page} == set()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
 from sparklake.errors import MissingFileError
-from sparklake.rows.diffs import DiffRow
+from sparklake.graveler.algebra.changes import ChangeType
+from sparklake.rows.diffs import DiffRow, ThreeWayRow
 from sparklake.rows.objects import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
@@ -23,6 +24,7 @@ MOST_BYTES = 1 << 20
 MOST_LINES = 20_000
 """The limits of each side. difflib takes half a second for that many lines."""
 
+_ID_DIGITS = 12
 _NO_END = "\n\\ No newline at end of file"
 
 
@@ -30,7 +32,7 @@ _NO_END = "\n\\ No newline at end of file"
 class TextDiff:
     """A differing object with the lines of its unified diff, or the reason why there is none."""
 
-    row: DiffRow
+    row: DiffRow | ThreeWayRow
     lines: tuple[str, ...] = ()
     reason: str | None = None
 
@@ -44,23 +46,39 @@ def diff_texts(
 ) -> Iterator[TextDiff]:
     """Yield two refs' differences, or a branch's staged changes, with their lines."""
     if right is None:
-        rows, ids = diff_uncommitted(context, left, prefix), (f"{left}@", left)
-        right, left = left, f"{left}@"
+        rows, ids = diff_uncommitted(context, left, prefix), [f"{left}@", left]
+        refs = [f"{left}@", left]
     else:
         commit, other = (kept_commit(context, ref) for ref in (left, right))
         start = merge_base(context, other, commit) if three_dot else commit
-        ids = start.id, other.id
-        rows = diff_refs(context, *ids, prefix, three_dot=False)
+        ids, refs = [start.id, other.id], [left, right]
+        rows = diff_refs(context, ids[0], ids[1], prefix, three_dot=False)
     sides = [open_snapshot(context, each, readable=True) for each in ids]
-    refs = left, right
+    return (_text_diff(context, sides, refs, row) for row in rows)
+
+
+def three_way_texts(
+    context: Context, rows: Iterable[ThreeWayRow], left: str, right: str
+) -> Iterator[TextDiff]:
+    """Yield the rows of a three-way diff with their lines.
+
+    A conflict has those that left and right changed since the merge base.
+    """
+    commits = [kept_commit(context, ref) for ref in (left, right)]
+    base = merge_base(context, *reversed(commits))
+    sides = [open_snapshot(context, each.id, readable=True) for each in (*commits, base)]
+    refs = [left, right, base.id[:_ID_DIGITS]]
     return (_text_diff(context, sides, refs, row) for row in rows)
 
 
 def _text_diff(
-    context: Context, sides: list[Snapshot], refs: tuple[str, str], row: DiffRow
+    context: Context, sides: list[Snapshot], refs: list[str], row: DiffRow | ThreeWayRow
 ) -> TextDiff:
-    if row.left_checksum == row.right_checksum:
+    if isinstance(row, DiffRow) and row.left_checksum == row.right_checksum:
         return TextDiff(row, reason="same content")
+    pairs = [(0, 1)]
+    if row.type is ChangeType.CONFLICT:
+        pairs = [(2, 0), (2, 1)]
     infos = [side.stat(row.path) if side.exists(row.path) else None for side in sides]
     if any(each and each.size > MOST_BYTES for each in infos):
         return TextDiff(row, reason="too large")
@@ -70,11 +88,15 @@ def _text_diff(
     texts = [_lines(each) for each in bodies]
     if max(map(len, texts)) > MOST_LINES:
         return TextDiff(row, reason="too large")
-    old, new = (
+    names = [
         "/dev/null" if info is None else visible_line(f"{ref}/{row.path}")
         for info, ref in zip(infos, refs, strict=True)
+    ]
+    lines = "\n".join(
+        line
+        for old, new in pairs
+        for line in unified_diff(texts[old], texts[new], names[old], names[new], lineterm="")
     )
-    lines = "\n".join(unified_diff(texts[0], texts[1], old, new, lineterm=""))
     return TextDiff(row, tuple(lines.split("\n")) if lines else ())
 
 

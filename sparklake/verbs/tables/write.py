@@ -167,12 +167,16 @@ def _check_schema(
             f"{', '.join(types[:_SHOWN])}. Cast the columns, or force it with --no-schema-check "
             "(schema_check=False)"
         )
-    names = sorted(before.keys() ^ after.keys() - folders)
-    if names and not request.merges_schema:
+    missing, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
+    if (missing or new) and not request.merges_schema:
+        sides = [
+            f"{word} are {', '.join(names)}"
+            for word, names in (("missing", missing), ("new", new))
+            if names
+        ]
         raise InvalidInputError(
-            f"the columns of the rows differ from {what}: {', '.join(names[:_SHOWN])}. Set the "
-            "option "
-            "mergeSchema=true to add them, and to read the table"
+            f"the columns of the rows differ from {what}: {'; '.join(sides)}. Set the option "
+            "mergeSchema=true to write them, and to read the table; missing ones are null"
         )
 
 

@@ -432,8 +432,18 @@ def test_an_append_needs_the_columns_of_the_table(
     main.write(first.withColumnRenamed("id", "ID"), TABLE, mode="append", partition_by=["p"])
     assert repo.read("main", TABLE).count() == 3
     wider = first.withColumn("more", first.id)
-    for rows, name in ((wider, "more"), (first.drop("price"), "price")):
-        with pytest.raises(InvalidInputError, match=f"columns of the rows .*: {name}. Set"):
+    renamed = [first[each].alias(f"new_{each}") for each in first.columns if each != "p"]
+    other_names = first.select(*renamed, "p")
+    for rows, names in (
+        (wider, "new are more"),
+        (first.drop("price"), "missing are price"),
+        (
+            other_names,
+            "missing are at, here, id, pairs, price, words; "
+            "new are new_at, new_here, new_id, new_pairs, new_price, new_words",
+        ),
+    ):
+        with pytest.raises(InvalidInputError, match=f"columns of the rows .*: {names}. Set"):
             main.write(rows, TABLE, mode="append", partition_by=["p"])
     for rows in (wider, first.drop("price")):
         main.write(rows, TABLE, mode="append", partition_by=["p"], mergeSchema=True)
