@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -11,12 +11,13 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, prefix_interval
 from sparklake.metadata.delta.actions import encode_actions
-from sparklake.metadata.delta.file_names import LOG_FOLDER, folder_of_log, log_key
+from sparklake.metadata.delta.file_names import LOG_FOLDER, log_key
 from sparklake.metadata.delta.union.dropped import describe_dropped
 from sparklake.metadata.delta.union.log_sides import LogSide, UnitedLog
 from sparklake.metadata.delta.union.rows import can_merge_rows
 from sparklake.metadata.delta.union.unite import united
 from sparklake.metadata.union.conflicts import UnmergeableTableError, refusing
+from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
@@ -27,7 +28,18 @@ from sparklake.verbs.delta.row_checks import find_violation
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
 from sparklake.verbs.tables.metadata_folders import disputed_bases
-from sparklake.verbs.tables.unions import RowCheck, TableUnion, changed_values, record_ids
+from sparklake.verbs.tables.unions import (
+    ChangedTable,
+    OneSide,
+    Pending,
+    Refused,
+    RowCheck,
+    TableUnion,
+    Taken,
+    changed_values,
+    record_ids,
+    table_of,
+)
 
 Meets: TypeAlias = Callable[[Interval], bool]
 """Whether both sides changed ranges of an interval."""
@@ -42,59 +54,61 @@ def delta_union(
     base, source, dest = logs = [tree_log.read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
-    union = TableUnion(folder, changed_values(logs))
+    table = ChangedTable(table_of(folder), changed_values(logs), "Delta")
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
-        return _of_one_side(context, sides, union, logs, DEST, meets)
+        return _of_one_side(context, sides, table, logs, DEST, meets)
     if not sides.path_filter.holds(prefix_interval(folder)) and (
-        dest.ids != base.ids or any(key not in sides.path_filter for key in union.log)
+        dest.ids != base.ids or any(key not in sides.path_filter for key in table.log)
     ):
-        return replace(union, refusal="the selected paths include only a part of its log")
+        return table.refused("the selected paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _is_older(source, dest)):
-        return _of_one_side(context, sides, union, logs, SOURCE, meets)
-    return _united(context, sides, union, logs, resolution)
+        return _of_one_side(context, sides, table, logs, SOURCE, meets)
+    return _united(context, sides, table, logs, resolution)
 
 
 def _united(
     context: Context,
     sides: ThreeWayTrees,
-    union: TableUnion,
+    table: ChangedTable,
     logs: Sequence[tree_log.TreeLog],
     resolution: Resolution,
 ) -> TableUnion:
-    folder, base, dest = union.folder, logs[BASE], logs[DEST]
+    base, dest = logs[BASE], logs[DEST]
     trees = _trees(context, sides, base)
-    logs = [*(tree_log.read_log(context, each, folder) for each in trees[:-2]), *logs[1:]]
+    logs = [*(tree_log.read_log(context, each, base.folder) for each in trees[:-2]), *logs[1:]]
     try:
-        read = VectorReader(context, trees, folder_of_log(folder)).deleted_rows
+        read = VectorReader(context, trees, table.folder).deleted_rows
         log_sides = [replace(each, deleted_rows=read) for each in tree_log.log_sides(logs)]
     except UnmergeableTableError as error:
-        return replace(union, refusal=str(error))
+        return table.refused(error)
     *bases, source_log, dest_log = log_sides
-    rule = resolution.rows(union.table)
+    rule = resolution.rows(table.folder)
     conflict = _LogConflict(
-        context, sides, union, trees, logs=logs, log_sides=log_sides, resolution=resolution
+        context, sides, table, trees, logs=logs, log_sides=log_sides, resolution=resolution
     )
     try:
         merged = _over_all(bases, source_log, dest_log)
         needed = needed_keys(logs, conflict.apart, -1, merged.commits)
     except UnmergeableTableError as error:
-        return conflict.refused(error)
+        return conflict.settled(error)
     files = {
         log_key(version): encode_actions(actions)
         for version, actions in enumerate(merged.commits, dest.latest + 1)
     }
-    union = replace(union, files={**merged.files, **files})
+    union = table.united({**merged.files, **files})
     union = replace(union, needed=dict.fromkeys(each for each in needed if each not in union.added))
+    check = pending = None
     if merged.row_claims:
-        identity = folder, "constraints", *(tuple(each.ids.items()) for each in logs)
-        table = union.table.decode()
-        find_problem = partial(find_violation, context, trees, table, merged.row_claims)
-        union = replace(union, check=RowCheck(identity, find_problem, conflict.violated))
-    if rule is None or not merged.commits or dest.ids == base.ids:
-        return union
-    commits = merged.commits if len(bases) == 1 else None
-    pending = DeltaRows(context, trees, rule, folder, logs=logs, log_sides=log_sides, union=commits)
-    return replace(union, pending=pending)
+        identity = base.folder, "constraints", *(tuple(each.ids.items()) for each in logs)
+        name = table.folder.decode()
+        find_problem = partial(find_violation, context, trees, name, merged.row_claims)
+        check = RowCheck(identity, find_problem, conflict.violated)
+    if rule is not None and merged.commits and dest.ids != base.ids:
+        commits = merged.commits if len(bases) == 1 else None
+        pending = DeltaRows(
+            context, trees, rule, base.folder, logs=logs, log_sides=log_sides, union=commits
+        )
+    return Pending(union=union, check=check, rows=pending) if check or pending else union
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +120,7 @@ class _LogConflict:
 
     context: Context
     sides: ThreeWayTrees
-    union: TableUnion
+    table: ChangedTable
     trees: Sequence[MetaRangeId]
     logs: Sequence[tree_log.TreeLog]
     log_sides: Sequence[LogSide]
@@ -116,29 +130,42 @@ class _LogConflict:
     def apart(self) -> list[tree_log.Commits]:
         return [each.commits for each in self.log_sides]
 
-    def refused(self, error: UnmergeableTableError) -> TableUnion:
+    def settled(self, error: UnmergeableTableError) -> TableUnion:
+        union = self.violated(error)
+        rule, folder = self.resolution.rows(self.table.folder), self.logs[DEST].folder
+        if isinstance(union, Taken) or not union.may_be_taken:
+            return union
+        if rule is None:
+            return replace(union, may_merge_rows=can_merge_rows(self.log_sides))
+        rows = DeltaRows(self.context, self.trees, rule, folder, self.logs, self.log_sides)
+        return Pending(union=union, rows=rows)
+
+    def violated(self, error: UnmergeableTableError) -> Refused | Taken:
+        """Return the side of a strategy, or a conflict that a merge of rows would not resolve."""
         old, *_, theirs, ours = self.apart
         drops = {
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
             Strategy.DEST_WINS: describe_dropped("source", theirs, ours, old),
         }
-        refused = replace(self.union, refusal=str(error), drops=drops, overlaps=error.rows)
+        refused = replace(self.table.refused(error), drops=drops, overlaps=error.rows)
         if any(each.metadata is None for each in self.log_sides[-2:]):
             # One side dropped the table. No log lists the files that the other side needs.
             return refused
-        folder = self.union.folder
-        winner, rule = self.resolution.side(folder), self.resolution.rows(self.union.table)
-        if winner is not None:
-            return _taken(self.context, self.sides, refused, self.logs, self.apart, winner)
-        refused = replace(refused, may_be_taken=True)
-        if rule is None:
-            return replace(refused, may_merge_rows=can_merge_rows(self.log_sides))
-        pending = DeltaRows(self.context, self.trees, rule, folder, self.logs, self.log_sides)
-        return replace(refused, pending=pending)
+        winner = self.resolution.side(self.logs[DEST].folder)
+        return replace(refused, may_be_taken=True) if winner is None else self._taken(winner, drops)
 
-    def violated(self, error: UnmergeableTableError) -> TableUnion:
-        # The same rows would violate the constraint in a merge of rows.
-        return replace(self.refused(error), pending=None, may_merge_rows=False)
+    def _taken(self, winner: Strategy, drops: Mapping[Strategy, DroppedCommits]) -> Refused | Taken:
+        """Return the winner's side of the whole table, if possible."""
+        place = -2 if winner is Strategy.SOURCE_WINS else -1
+        try:
+            needed = needed_keys(self.logs, self.apart, place)
+        except UnmergeableTableError as error:
+            return self.table.refused(error)
+        tree = self.sides.trees[place]
+        selected = {each for each in needed if each in self.sides.path_filter}
+        union = self.table.taken(winner, drops[winner]).keeping(self.context, tree, selected)
+        ids = record_ids(self.context, tree, {*needed} - selected)
+        return replace(union, needed={**union.needed, **ids})
 
 
 def _trees(context: Context, sides: ThreeWayTrees, base: tree_log.TreeLog) -> list[MetaRangeId]:
@@ -188,43 +215,22 @@ def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
     )
 
 
-def _taken(
-    context: Context,
-    sides: ThreeWayTrees,
-    refused: TableUnion,
-    logs: Sequence[tree_log.TreeLog],
-    apart: Sequence[tree_log.Commits],
-    winner: Strategy,
-) -> TableUnion:
-    """Return the union that selects the winner's side of the whole table, if possible."""
-    place = -2 if winner is Strategy.SOURCE_WINS else -1
-    try:
-        needed = needed_keys(logs, apart, place)
-    except UnmergeableTableError as error:
-        return replace(refused, refusal=str(error))
-    tree, selected = sides.trees[place], {each for each in needed if each in sides.path_filter}
-    union = replace(refused, taken=winner, refusal=None).keeping(context, tree, selected)
-    ids = record_ids(context, tree, {*needed} - selected)
-    return replace(union, needed={**union.needed, **ids})
-
-
 def _of_one_side(
     context: Context,
     sides: ThreeWayTrees,
-    union: TableUnion,
+    table: ChangedTable,
     logs: Sequence[tree_log.TreeLog],
     place: int,
     meets: Meets,
 ) -> TableUnion | None:
     """Return the union of a table with one changed log, None if a merge by keys is safe."""
-    table = prefix_interval(folder_of_log(union.folder))
-    if sides.path_filter.holds(table) and not meets(table):
+    inside = prefix_interval(table.folder)
+    if sides.path_filter.holds(inside) and not meets(inside):
         return None
-    alone = replace(union, is_of_one_side=True)
     try:
         needed = needed_keys(logs, tree_log.commits_apart(logs), place)
     except UnmergeableTableError as error:
         other = sides.trees[DEST if place == SOURCE else SOURCE]
-        missing = gone_files(context, union.folder, sides.base, other)
-        return replace(alone, refusal=str(error)) if missing else None
-    return replace(alone, needed=record_ids(context, sides.trees[place], needed))
+        missing = gone_files(context, logs[place].folder, sides.base, other)
+        return table.refused(error, by_one_side=True) if missing else None
+    return OneSide(table=table, needed=record_ids(context, sides.trees[place], needed))

@@ -17,7 +17,7 @@ from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, ReadAhead
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import find_in_tree
-from sparklake.verbs.tables.unions import TableUnion
+from sparklake.verbs.tables.unions import Refused
 
 MAX_POSITIONS = 1_000
 """The maximum number of reported positions of a file."""
@@ -26,16 +26,16 @@ _MAX_FILES = 100
 
 
 def row_overlaps(
-    context: Context, dest: MetaRangeId, unions: Iterable[TableUnion]
+    context: Context, dest: MetaRangeId, refused: Iterable[Refused]
 ) -> list[RowOverlap]:
     """Return the overlaps of refused unions, at most 100 files, which are live in dest."""
     overlaps = []
-    rows = ((union, *each) for union in unions for each in union.overlaps.items())
-    for union, path, positions in islice(rows, _MAX_FILES):
-        file = find_in_tree(context, dest, union.table + path.encode())
+    rows = ((union.table, *each) for union in refused for each in union.overlaps.items())
+    for table, path, positions in islice(rows, _MAX_FILES):
+        file = find_in_tree(context, dest, table.folder + path.encode())
         if file is not None:
             first = tuple(positions[:MAX_POSITIONS])
-            overlaps.append(RowOverlap(union.name, file, first, len(positions)))
+            overlaps.append(RowOverlap(table.name, file, first, len(positions)))
     return overlaps
 
 

@@ -55,7 +55,7 @@ from sparklake.verbs.delta.table_copy import BaseTable, new_log, new_names
 from sparklake.verbs.delta.tree_log import Commits, TreeLog
 from sparklake.verbs.tables.row_merges import MergedRows, RowMergeCounts, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
-from sparklake.verbs.tables.unions import TableUnion
+from sparklake.verbs.tables.unions import United
 from sparklake.verbs.tables.version import TableVersion, tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 
@@ -207,16 +207,12 @@ class DeltaRows:
         actions = restated(entries[0], self._settings, dest, signature)
         return RowCommit(version, actions, entry_of)
 
-    def joined(self, union: TableUnion, commit: RowCommit) -> TableUnion:
+    def joined(self, union: United, result: RowCommit) -> United:
         apart = [each.commits for each in self.log_sides]
-        needed = needed_keys(self.logs, apart, -1, [commit.actions])
-        folder = folder_of_log(union.folder)
-        new = {folder + name.encode() for name in commit.files}
-        union = replace(
-            union,
-            files={log_key(commit.version): encode_actions(commit.actions)},
-            objects=commit.files,
-        )
+        needed = needed_keys(self.logs, apart, -1, [result.actions])
+        new = {(self.folder + name).encode() for name in result.files}
+        body = encode_actions(result.actions)
+        union = replace(union, files={log_key(result.version): body}, objects=result.files)
         return union.keeping(self.context, self.trees[-1], {*needed} - new)
 
     def _put_table(self, place: str, timestamp: int) -> BaseTable:

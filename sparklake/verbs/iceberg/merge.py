@@ -13,6 +13,7 @@ from sparklake.metadata.iceberg.union.rows import RowTables, is_merged_by_files
 from sparklake.metadata.iceberg.union.snapshots import IcebergApart, commits_apart
 from sparklake.metadata.iceberg.union.unite import united
 from sparklake.metadata.union.conflicts import UnmergeableTableError, refusing
+from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.namespace.addresses import new_data_key
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
@@ -26,7 +27,15 @@ from sparklake.verbs.tables.metadata_folders import (
     have_log,
     read_records,
 )
-from sparklake.verbs.tables.unions import TableUnion, changed_values
+from sparklake.verbs.tables.unions import (
+    ChangedTable,
+    Pending,
+    Refused,
+    TableUnion,
+    Taken,
+    changed_values,
+    table_of,
+)
 
 
 def iceberg_union(
@@ -37,41 +46,42 @@ def iceberg_union(
     base, source, dest = (each.ids for each in folders)
     if source == dest:
         return None
-    union = TableUnion(folder, changed_values(folders), kind="Iceberg")
-    if have_log(context, sides, [union.table]):
-        return _by_keys(union, resolution)
-    if base != source and not sides.path_filter.holds(prefix_interval(union.table)):
-        return replace(
-            union, refusal="the selected paths include only a part of the table. Select its folder"
+    table = ChangedTable(table_of(folder), changed_values(folders), "Iceberg")
+    if have_log(context, sides, [table.folder]):
+        return _by_keys(table, resolution.side(folder))
+    if base != source and not sides.path_filter.holds(prefix_interval(table.folder)):
+        return table.refused(
+            "the selected paths include only a part of the table. Select its folder"
         )
     if base in (source, dest):
         return None
-    return _united(context, sides, union, folders, resolution)
+    return _united(context, sides, table, folders, resolution)
 
 
-def _by_keys(union: TableUnion, resolution: Resolution) -> TableUnion | None:
+def _by_keys(table: ChangedTable, winner: Strategy | None) -> TableUnion | None:
     """Return the conflict in a Delta table's metadata for Iceberg, if any."""
-    if all(each.outcome is not KeyOutcome.CONFLICT for each in union.log.values()):
+    if all(each.outcome is not KeyOutcome.CONFLICT for each in table.log.values()):
         return None
-    winner = resolution.side(union.folder)
-    why = "both sides changed the Iceberg metadata of a Delta table"
-    return replace(union, refusal=why if winner is None else None, taken=winner, may_be_taken=True)
+    if winner is not None:
+        return table.taken(winner)
+    refused = table.refused("both sides changed the Iceberg metadata of a Delta table")
+    return replace(refused, may_be_taken=True)
 
 
 def _united(
     context: Context,
     sides: ThreeWayTrees,
-    union: TableUnion,
+    table: ChangedTable,
     folders: Sequence[MetadataFolder],
     resolution: Resolution,
 ) -> TableUnion:
     try:
         over = _over_bases(context, sides, folders)
     except UnmergeableTableError as error:
-        return replace(union, refusal=str(error))
+        return table.refused(error)
     (tables, apart), *others = over
     target, every = tables[DEST], _all_tables(over)
-    place = new_data_key()
+    folder, place, rule = folders[DEST].folder, new_data_key(), resolution.rows(table.folder)
     try:
         with unmergeable():
             if not resolution.unite_tables:
@@ -84,39 +94,42 @@ def _united(
             if any(each.steps != merged.steps for each in unlike):
                 raise UnmergeableTableError("the merge bases disagree on the table and its merge")
             needed = [target.key(each) for each in merged.needed]
-        if any(each.startswith(union.folder) for each in needed):
+        if any(each.startswith(folder) for each in needed):
             raise UnmergeableTableError("it has data files in the folder of its metadata")
     except UnmergeableTableError as error:
-        refused = replace(
-            union,
-            refusal=str(error),
-            may_be_taken=True,
-            may_merge_rows=_may_merge_rows(every),
-            overlaps={
-                target.key(path).removeprefix(union.table).decode(): positions
-                for path, positions in error.rows.items()
-            },
-            drops={
-                Strategy.SOURCE_WINS: describe_dropped(
-                    "dest", apart.dest, apart.source, apart.base
-                ),
-                Strategy.DEST_WINS: describe_dropped(
-                    "source", apart.source, apart.dest, apart.base
-                ),
-            },
-        )
-        winner, rule = resolution.side(union.folder), resolution.rows(union.table)
+        winner = resolution.side(folder)
         if winner is not None:
-            return _taken(refused, tables, apart, winner)
+            return _taken(table, tables, apart, winner)
+        refused = _refused(table, target, apart, error)
         if rule is None:
-            return refused
-        return replace(refused, pending=IcebergRows(context, sides, rule, every))
-    union = replace(union, files=merged.files, place=place, needed=dict.fromkeys(needed))
-    rule = resolution.rows(union.table)
+            return replace(refused, may_merge_rows=_may_merge_rows(every))
+        return Pending(union=refused, rows=IcebergRows(context, sides, rule, every))
+    union = replace(table.united(merged.files, place), needed=dict.fromkeys(needed))
     if rule is None or not merged.files:
         return union
     has_union = not others and is_merged_by_files(apart)
-    return replace(union, pending=IcebergRows(context, sides, rule, every, has_union=has_union))
+    rows = IcebergRows(context, sides, rule, every, has_union=has_union)
+    return Pending(union=union, rows=rows)
+
+
+def _refused(
+    table: ChangedTable, target: SideTable, apart: IcebergApart, error: UnmergeableTableError
+) -> Refused:
+    return replace(
+        table.refused(error),
+        may_be_taken=True,
+        overlaps={
+            target.key(path).removeprefix(table.folder).decode(): positions
+            for path, positions in error.rows.items()
+        },
+        drops={each: _dropped(apart, each) for each in Strategy},
+    )
+
+
+def _dropped(apart: IcebergApart, winner: Strategy) -> DroppedCommits:
+    if winner is Strategy.SOURCE_WINS:
+        return describe_dropped("dest", apart.dest, apart.source, apart.base)
+    return describe_dropped("source", apart.source, apart.dest, apart.base)
 
 
 def _over_bases(
@@ -181,9 +194,9 @@ def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[Meta
 
 
 def _taken(
-    refused: TableUnion, tables: Sequence[SideTable], apart: IcebergApart, winner: Strategy
-) -> TableUnion:
-    """Return the union that selects the winner's side of the whole table, if possible."""
+    changed: ChangedTable, tables: Sequence[SideTable], apart: IcebergApart, winner: Strategy
+) -> Taken | Refused:
+    """Return the winner's side of the whole table, if possible."""
     _, source, dest = tables
     table, own, other = dest, apart.dest, apart.source
     if winner is Strategy.SOURCE_WINS:
@@ -192,6 +205,5 @@ def _taken(
         with unmergeable():
             keys = [table.key(each) for each in files_of_winner(own, other)]
     except UnmergeableTableError as error:
-        return replace(refused, refusal=str(error))
-    union = replace(refused, taken=winner, refusal=None)
-    return union.keeping(table.context, table.tree, keys)
+        return changed.refused(error)
+    return changed.taken(winner, _dropped(apart, winner)).keeping(table.context, table.tree, keys)

@@ -31,7 +31,7 @@ from sparklake.verbs.iceberg.table_copy import copied_document, put_document
 from sparklake.verbs.iceberg.write import session_catalog
 from sparklake.verbs.tables.row_merges import MergedRows, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
-from sparklake.verbs.tables.unions import TableUnion, table_of
+from sparklake.verbs.tables.unions import United, table_of
 from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 
@@ -193,8 +193,8 @@ class IcebergRows:
             )
         return changed
 
-    def joined(self, union: TableUnion, snapshot: RowSnapshot) -> TableUnion:
+    def joined(self, union: United, result: RowSnapshot) -> United:
         dest = self.tables[_DEST]
-        live = {key.path for key in self._files.touched - snapshot.removed}
-        union = replace(union, files=snapshot.files, place=snapshot.place, objects=snapshot.objects)
+        live = {key.path for key in self._files.touched - result.removed}
+        union = replace(union, files=result.files, place=result.place, objects=result.objects)
         return union.keeping(self.context, self.trees.dest, map(dest.key, live))

@@ -35,35 +35,36 @@ from sparklake.strategies.row_strategy import Rows
 from sparklake.udfs.diffs import three_way_diff_body
 from sparklake.udfs.merges import preview_body
 from sparklake.udfs.tasks import encode_tasks
+from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
 from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.iceberg.merge import find_iceberg_rows
-from sparklake.verbs.merges.folder_rows import (
-    MergedFolder,
-    folder_conflicts,
-    is_below,
-    plain_tables,
-    row_counts,
-)
+from sparklake.verbs.merges.folder_rows import is_below
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.settled_tables import (
+    changed_tables,
+    settled,
+    tables_by_rows,
+    union_counts,
+)
 from sparklake.verbs.merges.three_way import (
     BaseTrees,
     conflict_rows,
     naming_verb,
     plan_sides,
+    refused_conflicts,
     without_expired_base,
 )
-from sparklake.verbs.merges.union_previews import change_counts, preview_unions
 from sparklake.verbs.tables.parquet_rows import find_parquet_rows
-from sparklake.verbs.tables.row_merges import RowMergeCounts, merge_rows, open_row_merge
+from sparklake.verbs.tables.row_merges import RowMergeCounts, open_row_merge
 from sparklake.verbs.tables.unions import (
+    Settled,
     dropped_commits,
     merged_tables,
-    refused_conflicts,
     row_merges,
     table_winners,
 )
@@ -158,30 +159,29 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
     logs = {folder for each in previews for folder in each.logs}
-    merged = MergedView(context, trees, resolution)
-    unions, counts = preview_unions(context, trees, resolution, logs, merged.find_many)
+    tables = {table for each in previews for table in each.tables}
     added = AddedFiles()
     for each in previews:
         added.join(each.added_files)
+    pending = changed_tables(context, trees, resolution, logs, tables, added)
+    attempts = Attempts(context, context.title("preview", f"{source} -> {dest}"))
+    find_many = MergedView(context, trees, resolution).find_many
+    unions = [
+        each.checked(find_many) if isinstance(each, Settled) else each
+        for each in settled(attempts, pending, write=False)
+    ]
+    counts = union_counts(unions)
+    for each in previews:
         counts.update({name: getattr(each, name) for name in _COUNTS})
-    tables = {table for each in previews for table in each.tables}
-    pending, settled = plain_tables(context, trees, resolution, tables, added)
-    folders = [MergedFolder(each, merge_rows(each, write=False)) for each in pending]
-    for file in settled.corrections:
-        counts.subtract(change_counts(file.key, file.dest, file.by_keys))
-        counts.update(change_counts(file.key, file.dest, file.end))
-    row_tables = [each.table for each in unions if each.row_counts and each.may_be_taken]
-    row_tables += [each.folder.encode() for each in pending]
-    schemas = [*settled.conflicts, *folder_conflicts(folders)]
     conflicts = dict[bytes, tuple[Conflict, str | None]]((each.key, (each, None)) for each in met)
-    refused = [*refused_conflicts(each for each in unions if each.refusal is not None), *schemas]
+    refused = [*refused_conflicts(unions)]
     conflicts.update((each.key, (each, reason)) for each, reason in refused)
+    by_rows = tables_by_rows(pending)
     counts.update(
         added=len(beside),
         added_bytes=sum(beside),
-        conflicts=len(schemas),
         unresolved=len(refused)
-        + sum(not is_below(each.conflict.key, row_tables) for each in deferred),
+        + sum(not is_below(each.conflict.key, by_rows) for each in deferred),
     )
     preview = MergePreview(
         base=merge_base(context, source_ref.commit, dest_commit),
@@ -198,9 +198,9 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
         conflicts=tuple(conflict_rows(context, trees, conflicts.values())),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
         merged_tables=merged_tables(unions),
-        table_winners={**table_winners(unions), **settled.winners},
+        table_winners=table_winners(unions),
         dropped_commits=dropped_commits(unions),
-        row_merges={**row_merges(unions), **row_counts(folders)},
+        row_merges=row_merges(unions),
         dirty=dirty,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:

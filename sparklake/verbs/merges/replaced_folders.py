@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
@@ -18,7 +18,6 @@ from sparklake.graveler.planning.path_filter import PathFilter, covering
 from sparklake.graveler.planning.plan import Plan, opened_piece, settle
 from sparklake.graveler.planning.segments import Segment, reach, segments_apart
 from sparklake.graveler.ranges import overlapping
-from sparklake.graveler.records import Record, tombstone
 from sparklake.metadata.delta.table_files import partition_of
 from sparklake.strategies.functions import NamedStrategy
 from sparklake.strategies.resolution import Resolution
@@ -36,6 +35,7 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.merges.table_schemas import AddedPair, has_metadata
 from sparklake.verbs.merges.table_unions import MovedRanges
 from sparklake.verbs.tables.metadata_folders import records_in
+from sparklake.verbs.tables.unions import ChangedTable, Correction, Refused, Taken
 
 _KEEPS = {
     FolderChange.SOURCE: FolderChange.SOURCE_KEEPS,
@@ -223,53 +223,21 @@ def _streamed(
         yield from zip(*(each.to_pylist() for each in batch.columns), strict=True)
 
 
-class Correction(NamedTuple):
-    """A file in a settled folder: its value in dest, by keys, and in the end."""
-
-    key: bytes
-    dest: bytes | None
-    by_keys: bytes | None
-    end: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class SettledFolders:
-    """Files taken from one side by a strategy, and the remaining conflicts."""
-
-    conflicts: list[tuple[Conflict, str]] = field(default_factory=list)
-    corrections: list[Correction] = field(default_factory=list)
-    winners: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def records(self) -> list[Record]:
-        return [
-            tombstone(each.key) if each.end is None else (each.key, each.end)
-            for each in self.corrections
-        ]
-
-
-def settled_folders(
-    context: Context,
-    sides: ThreeWayTrees,
-    resolution: Resolution,
-    folders: Iterable[ReplacedFolder],
-) -> SettledFolders:
-    settled = SettledFolders()
-    for each in folders:
-        chosen = resolution.chosen(each.example)
-        is_both = isinstance(chosen, NamedStrategy) and chosen.name == _KEEP_BOTH
-        if is_both and not each.layouts:
-            continue
-        files = None
-        if isinstance(chosen, Strategy):
-            files = _files_of_winner(context, sides, resolution, each, chosen)
-        if files is None:
-            settled.conflicts.append((_conflict(context, sides, each), _reason(each)))
-        elif isinstance(chosen, Strategy):
-            settled.corrections.extend(files)
-            settled.winners[each.name] = chosen.value
-    settled.corrections.sort()
-    return settled
+def settled_folder(
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, folder: ReplacedFolder
+) -> Taken | Refused | None:
+    """Return the files of a strategy's side, a conflict, or None to keep both."""
+    chosen = resolution.chosen(folder.example)
+    is_both = isinstance(chosen, NamedStrategy) and chosen.name == _KEEP_BOTH
+    if is_both and not folder.layouts:
+        return None
+    table = ChangedTable(folder.folder)
+    if isinstance(chosen, Strategy):
+        files = _files_of_winner(context, sides, resolution, folder, chosen)
+        if files is not None:
+            return Taken(table=table, corrections=files, winner=chosen)
+    conflicts = [_conflict(context, sides, folder)]
+    return Refused(table=table, why=_reason(folder), conflicts=conflicts)
 
 
 def _files_of_winner(

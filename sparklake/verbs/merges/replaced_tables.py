@@ -22,7 +22,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.tables.metadata_folders import records_in
-from sparklake.verbs.tables.unions import StoredValues, TableUnion, stored_values
+from sparklake.verbs.tables.unions import ChangedTable, Refused, StoredValues, Taken, stored_values
 
 MAX_TAKEN = 100_000
 """The maximum number of changed files of a table that a strategy takes as a whole."""
@@ -37,7 +37,7 @@ Change = tuple[bytes, StoredValues]
 
 def replaced_table(
     context: Context, sides: ThreeWayTrees, table: bytes, resolution: Resolution
-) -> TableUnion | None:
+) -> Refused | Taken | None:
     """Return the union of a table with other formats in source, dest or base, if both changed it.
 
     If only one side changed it, a merge by keys is correct. Files that readers skip, such as
@@ -61,15 +61,12 @@ def replaced_table(
     if not changes[0] or not (changes[1] or is_mixed or len(bases) > 1):
         return None
     kind = dest if source == _PLAIN else source
-    union = TableUnion(
-        table + (_LOG if kind == _DELTA else METADATA_FOLDER.encode()),
-        dict([*changes[0], *changes[1]]),
-        kind=kind,
-        refusal=replaced.reason(changes, is_mixed=is_mixed),
-        may_be_taken=is_whole,
-    )
-    winner = resolution.chosen(changes[0][0][0])
-    return replaced.taken(union, winner, resolution) if isinstance(winner, Strategy) else union
+    changed = ChangedTable(table, dict([*changes[0], *changes[1]]), kind)
+    reason = replaced.reason(changes, is_mixed=is_mixed)
+    winner = resolution.chosen(changes[0][0][0]) if is_whole else None
+    if isinstance(winner, Strategy):
+        return replaced.taken(changed, winner, resolution, reason)
+    return replace(changed.refused(reason), may_be_taken=is_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +106,18 @@ class _ReplacedTable:
         more = ", ..." if len(changes) == _SHOWN else ""
         return f"{side} changed {', '.join(map(repr, keys))}{more} in it" if changes else ""
 
-    def taken(self, union: TableUnion, winner: Strategy, resolution: Resolution) -> TableUnion:
-        """Return the union with the winner's files of the whole table, if rules agree on all."""
-        if not union.may_be_taken:
-            return union
+    def taken(
+        self, changed: ChangedTable, winner: Strategy, resolution: Resolution, reason: str
+    ) -> Refused | Taken:
+        """Return the winner's files of the whole table, if rules agree on all."""
         everything = chain.from_iterable(self.changes(each, hidden=True) for each in (SOURCE, DEST))
         log = dict(islice(everything, MAX_TAKEN + 1))
         if len(log) > MAX_TAKEN:
-            why = f"{union.refusal}. No strategy takes more than {MAX_TAKEN:,} changed files"
-            return replace(union, refusal=why, may_be_taken=False)
+            why = f"{reason}. No strategy takes more than {MAX_TAKEN:,} changed files"
+            return changed.refused(why)
         if any(resolution.chosen(each) is not winner for each in log):
-            return union
-        return replace(union, log=log, taken=winner, refusal=None)
+            return replace(changed.refused(reason), may_be_taken=True)
+        return replace(changed, log=log).taken(winner)
 
     def _is_visible(self, key: bytes, place: int) -> bool:
         name = key[len(self.table) :]

@@ -24,6 +24,7 @@ from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.objects.owners import find_owner
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
 from sparklake.verbs.tables.metadata_folders import have_log
+from sparklake.verbs.tables.unions import ChangedTable, Refused
 
 MAX_TABLES = 100
 """The maximum number of compared tables. The driver reads two footers of each."""
@@ -61,8 +62,8 @@ def added_pairs(
 
 def schema_conflicts(
     context: Context, sides: ThreeWayTrees, pairs: Iterable[AddedPair]
-) -> list[tuple[Conflict, str]]:
-    """Return the conflicts of tables with different types on the sides, with reasons."""
+) -> list[Refused]:
+    """Return the conflicts of tables with different types on the sides."""
     conflicts = (_conflict(context, sides, *each) for each in pairs)
     return [each for each in conflicts if each is not None]
 
@@ -150,7 +151,7 @@ def _common_folders(sides: ThreeWayTrees, source: _AddedSide, dest: _AddedSide) 
 
 def _conflict(
     context: Context, sides: ThreeWayTrees, folder: bytes, source: bytes, dest: bytes
-) -> tuple[Conflict, str] | None:
+) -> Refused | None:
     in_source = _file_types(context, sides.source, source)
     in_dest = in_source and _file_types(context, sides.dest, dest)
     types = differing_types(in_source, in_dest) if in_source and in_dest else []
@@ -162,7 +163,8 @@ def _conflict(
         "the columns of one side, or merge with --no-schema-check"
     )
     stored = context.open_ranges.lookup(context.trees.get(sides.source).ranges, source)
-    return Conflict(source, None, stored, None), reason
+    conflicts = [Conflict(source, None, stored, None)]
+    return Refused(table=ChangedTable(folder), why=reason, conflicts=conflicts)
 
 
 def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes | None:

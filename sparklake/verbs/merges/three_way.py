@@ -35,24 +35,18 @@ from sparklake.verbs.commits import apply_layers
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
-from sparklake.verbs.merges.folder_rows import (
-    MergedFolder,
-    folder_conflicts,
-    is_below,
-    plain_tables,
-    row_counts,
-)
+from sparklake.verbs.merges.folder_rows import is_below
 from sparklake.verbs.merges.keep_both import places, with_records
 from sparklake.verbs.merges.replaced_folders import files_in, replaced_folders
+from sparklake.verbs.merges.settled_tables import changed_tables, settled, tables_by_rows
 from sparklake.verbs.merges.table_unions import table_unions
-from sparklake.verbs.tables.row_merges import ChangedRows, RowsResult, Written, merge_rows
 from sparklake.verbs.tables.unions import (
+    Pending,
+    Refused,
+    Settled,
     TableUnion,
-    refused_conflicts,
     union_labels,
     union_records,
-    with_check,
-    with_rows,
 )
 from sparklake.visible import count_of
 
@@ -124,17 +118,10 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
     add_tables(attempts.tables, outcome.tables)
-    unions = table_unions(context, sides, resolution, attempts.logs)
-    pending, settled = plain_tables(context, sides, resolution, attempts.tables, attempts.added)
-    row_tables = [each.folder.encode() for each in pending]
-    schemas = settled.conflicts
-    row_tables += [each.table for each in unions if each.pending and each.may_be_taken]
-    leave_deferred(outcome, row_tables)
-    unions = _with_rows(attempts, sides, outcome, unions, schemas)
-    if pending:
-        _check_settled(context, sides, outcome, unions, schemas)
-    folders = [MergedFolder(each, _rows_once(attempts, each)) for each in pending]
-    _check_settled(context, sides, outcome, unions, schemas, folders)
+    observed = attempts.logs, attempts.tables, attempts.added
+    pending = changed_tables(context, sides, resolution, *observed)
+    leave_deferred(outcome, tables_by_rows(pending))
+    unions = _settled(attempts, sides, outcome, pending)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept_objects or outcome.deferred:
         # Another attempt must collect the kept objects and the deferred conflicts again.
@@ -143,41 +130,32 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
         find = partial(context.open_ranges.lookup, tree.ranges)
         records = places(outcome.kept_objects, find)
         tree = context.trees.keep(with_records(context, attempts.title, tree, records))
-    if settled.corrections:
-        tree = context.trees.keep(with_records(context, attempts.title, tree, settled.records))
-    if unions:
-        tree = context.trees.keep(_with_unions(attempts, sides, tree, unions))
-    if folders:
-        records = sorted(record for each in folders for record in each.result.written or ())
-        tree = context.trees.keep(with_records(context, attempts.title, tree, records))
-    return MergedTree(tree.id, union_labels(unions, row_counts(folders), settled.winners))
+    return _with_tables(attempts, sides, tree, unions)
 
 
-def _with_rows(
-    attempts: Attempts,
-    sides: ThreeWayTrees,
-    outcome: PlanResult,
-    unions: Sequence[TableUnion],
-    schemas: Sequence[tuple[Conflict, str]] = (),
-) -> list[TableUnion]:
+def _settled(
+    attempts: Attempts, sides: ThreeWayTrees, outcome: PlanResult, unions: Sequence[TableUnion]
+) -> list[Settled]:
     """Run the pending checks and merges of rows, unless something else is in conflict."""
-    settled = [each for each in unions if each.pending is None and each.check is None]
-    if len(settled) < len(unions):
-        _check_settled(attempts.context, sides, outcome, settled, schemas)
-    checked = [
-        with_check(each, attempts.once(each.check.identity, each.check.find_problem))
-        if each.check
-        else each
-        for each in unions
-    ]
-    return [
-        with_rows(each, _rows_once(attempts, each.pending)) if each.pending else each
-        for each in checked
-    ]
+    context = attempts.context
+    _without_conflict(
+        context, sides, outcome, [each for each in unions if not isinstance(each, Pending)]
+    )
+    return _without_conflict(context, sides, outcome, settled(attempts, unions, write=True))
 
 
-def _rows_once(attempts: Attempts, table: ChangedRows[Written]) -> RowsResult[Written]:
-    return attempts.once(table.identity, partial(merge_rows, table))
+def _with_tables(
+    attempts: Attempts, sides: ThreeWayTrees, tree: MetaRange, unions: Sequence[Settled]
+) -> MergedTree:
+    """Write the tables of a merge over a tree, unless it lacks files."""
+    context = attempts.context
+    if unions:
+        find_many = partial(context.open_ranges.lookup_many, tree.ranges)
+        checked = [each.checked(find_many) for each in unions]
+        unions = _without_conflict(context, sides, PlanResult(), checked)
+        records = union_records(context, unions)
+        tree = context.trees.keep(with_records(context, attempts.title, tree, records))
+    return MergedTree(tree.id, union_labels(unions))
 
 
 def leave_deferred(outcome: PlanResult, merged: Collection[bytes]) -> None:
@@ -222,10 +200,8 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     unions = table_unions(context, sides, resolution, logs) if logs else []
     if not unions:
         return MergedTree(sides.source)
-    unions = _with_rows(attempts, sides, PlanResult(), unions)
-    _check_settled(context, sides, PlanResult(), unions)
-    tree = _with_unions(attempts, sides, context.trees.get(sides.source), unions)
-    return MergedTree(context.trees.keep(tree).id, union_labels(unions))
+    tables = _settled(attempts, sides, PlanResult(), unions)
+    return _with_tables(attempts, sides, context.trees.get(sides.source), tables)
 
 
 def _losing_logs(
@@ -236,38 +212,33 @@ def _losing_logs(
     return logs_losing_keys(context, sides.base, sides.source)
 
 
-def _check_settled(
-    context: Context,
-    sides: ThreeWayTrees,
-    outcome: PlanResult,
-    unions: Sequence[TableUnion],
-    schemas: Sequence[tuple[Conflict, str]] = (),
-    folders: Sequence[MergedFolder] = (),
-) -> None:
-    refused = [each for each in unions if each.refusal is not None]
-    conflicts = [*schemas, *folder_conflicts(folders)]
-    if outcome.left_count or refused or conflicts:
-        rows = [(each.name, each.conflicting_rows) for each in refused]
-        rows += [(each.name, each.result.conflicting_rows) for each in folders]
-        raise _conflict_error(context, sides, outcome, refused, conflicts, rows)
+def _without_conflict(
+    context: Context, sides: ThreeWayTrees, outcome: PlanResult, unions: Iterable[Settled | Refused]
+) -> list[Settled]:
+    """Return the unions. Raises MergeConflictError for those of a merge, and for conflicts."""
+    result = list[Settled]()
+    refused = list[Refused]()
+    for each in unions:
+        refused.append(each) if isinstance(each, Refused) else result.append(each)
+    if outcome.left_count or refused:
+        raise _conflict_error(context, sides, outcome, refused)
+    return result
 
 
-def _with_unions(
-    attempts: Attempts, sides: ThreeWayTrees, tree: MetaRange, unions: Sequence[TableUnion]
-) -> MetaRange:
-    context = attempts.context
-    find_many = partial(context.open_ranges.lookup_many, tree.ranges)
-    checked = [each.checked(find_many) for each in unions]
-    _check_settled(context, sides, PlanResult(), checked)
-    return with_records(context, attempts.title, tree, union_records(context, checked))
+def refused_conflicts(unions: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
+    for each in unions:
+        if isinstance(each, Refused):
+            for conflict in each.conflicts:
+                yield conflict, each.message
 
 
 def _subjects(
-    sides: Sequence[ThreeWayRow], count: int, refused: Sequence[TableUnion]
+    sides: Sequence[ThreeWayRow], count: int, refused: Sequence[Refused]
 ) -> Iterator[str]:
     """Yield the number and first names of conflicting tables, and of other objects."""
     if refused:
-        yield _named("conflicting table", len(refused), [each.name for each in refused[:3]])
+        names = [each.table.name for each in refused[:3]]
+        yield _named("conflicting table", len(refused), names)
     if count:
         yield _named("conflicting object", count, [each.path for each in sides[:3]])
 
@@ -278,22 +249,19 @@ def _named(noun: str, count: int, names: Sequence[str]) -> str:
 
 
 def _conflict_error(
-    context: Context,
-    sides: ThreeWayTrees,
-    outcome: PlanResult,
-    refused: Sequence[TableUnion],
-    schemas: Sequence[tuple[Conflict, str]],
-    conflicting: Sequence[tuple[str, DataFrame | None]],
+    context: Context, sides: ThreeWayTrees, outcome: PlanResult, unions: Sequence[Refused]
 ) -> errors.MergeConflictError:
-    tables = [*refused_conflicts(refused), *schemas]
+    refused = [each for each in unions if each.table.kind]
+    folders = [each for each in unions if not each.table.kind]
+    tables = [*refused_conflicts(unions)]
     rows = conflict_rows(context, sides, [*((each, None) for each in outcome.conflicts), *tables])
     total = outcome.left_count + len(tables)
     logs = {each.key for each, _ in refused_conflicts(refused)}
     others = [each for each in rows if each.path.encode() not in logs]
     subjects = " and ".join(_subjects(others, total - len(logs), refused))
-    by_rows = next((each.name for each in refused if each.may_merge_rows), None)
+    by_rows = next((each.table.name for each in refused if each.may_merge_rows), None)
     rule = "" if by_rows is None else f", or merge its rows by key: --rule '{by_rows}/=rows(KEY)'"
-    reasons = [*(each.message for each in refused[:3]), *(reason for _, reason in schemas[:3])]
+    reasons = [each.message for each in (*refused[:3], *folders[:3])]
     why = "".join(f". {each}" for each in reasons)
     hint = (
         "Change one side, or choose a strategy, such as source-wins or dest-wins, for "
@@ -309,12 +277,13 @@ def _conflict_error(
         rows,
         total,
         row_overlaps(context, sides.dest, refused),
-        _conflicting_rows(conflicting),
+        _conflicting_rows(unions),
     )
 
 
-def _conflicting_rows(conflicting: Sequence[tuple[str, DataFrame | None]]) -> DataFrame | None:
-    tables = [(name, rows) for name, rows in conflicting if rows is not None]
+def _conflicting_rows(refused: Sequence[Refused]) -> DataFrame | None:
+    each_rows = ((each.table.name, each.conflicting_rows) for each in refused)
+    tables = [(name, rows) for name, rows in each_rows if rows is not None]
     if not tables:
         return None
     # Lazy import: it loads Spark.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidInputError
 from sparklake.frames.tables.partitions import PartitionColumns
 from sparklake.frames.tables.table_sides import TableSide
-from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
@@ -32,7 +31,7 @@ from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.row_merges import MergedRows
 from sparklake.verbs.tables.spark_writer import save_rows
-from sparklake.verbs.tables.unions import stored_values
+from sparklake.verbs.tables.unions import ChangedTable, StoredValues, United, stored_values
 from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
 from sparklake.verbs.tables.written import file_entries, written_files
@@ -273,14 +272,17 @@ class ParquetRows:
         table = tree_table(self.context, tree, name, self.folder)
         return read_table(self.context, table, PARQUET, {}, self._frames[1])
 
-    def conflict(self) -> Conflict:
-        """Return the first file that both sides changed, or source."""
+    @property
+    def table(self) -> ChangedTable:
+        """The folder, with the first file that both sides changed, or source."""
         names = self.source.every & self.dest.every or self.source.every
         key = (self.folder + min(names)).encode()
-        sides = (self.trees[0], *self.trees[_SOURCE:])
-        trees = (self.context.trees.get(each).ranges for each in sides)
-        base, source, dest = (self.context.open_ranges.lookup(each, key) for each in trees)
-        return Conflict(key, base, source, dest)
+        trees = (self.trees[0], *self.trees[_SOURCE:])
+        values = (stored_values(self.context, each, [key])[key] for each in trees)
+        return ChangedTable(self.folder.encode(), {key: StoredValues(*values)})
+
+    def joined(self, union: United, result: Sequence[Record]) -> United:
+        return replace(union, records=result)
 
     def write(self, merged: MergedRows) -> Sequence[Record]:
         """Write dest's changed files again, and return the table's records in the merged tree."""

@@ -1,11 +1,11 @@
-"""The union of a table's histories on both merge sides: records and commit labels."""
+"""The union of a table's histories on both merge sides, and its states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
@@ -22,9 +22,16 @@ from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.strategies.judging import new_record
 from sparklake.strategies.object_access import NewObject, Objects, object_at
+from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.metadata_folders import MetadataFolder
-from sparklake.verbs.tables.row_merges import ChangedRows, RowMergeCounts, RowsResult, Written
+from sparklake.verbs.tables.row_merges import (
+    ChangedRows,
+    RowMergeCounts,
+    RowsResult,
+    Written,
+    merge_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +40,8 @@ _MAX_LABEL_CHARACTERS = 4_000
 
 FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """A lookup of ascending keys in the merged tree."""
+
+_S = TypeVar("_S", bound="Settled")
 
 
 class StoredValues(NamedTuple):
@@ -58,11 +67,182 @@ def changed_values(sides: Iterable[MetadataFolder]) -> dict[bytes, StoredValues]
     return {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
 
 
-class UnitedRows(ChangedRows[Written], Protocol[Written]):
-    """The changed rows of a table with metadata, which get a commit of their own."""
+class Correction(NamedTuple):
+    """A key of a table: its values in dest, after a merge by keys, and in the merged tree."""
 
-    def joined(self, union: TableUnion, commit: Written) -> TableUnion:
-        """Return a union with the commit. Raises UnmergeableTableError."""
+    key: bytes
+    dest: bytes | None
+    by_keys: bytes | None
+    end: bytes | None
+
+    @property
+    def record(self) -> Record:
+        return tombstone(self.key) if self.end is None else (self.key, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTable:
+    """A table that both sides changed, by its folder with a slash. '' is the root.
+
+    `log` has the changed keys that represent it, mostly of its metadata. Folders of plain files
+    have no `kind`.
+    """
+
+    folder: bytes
+    log: Mapping[bytes, StoredValues] = field(default_factory=dict)
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.folder.removesuffix(b"/").decode(errors="replace") or "/"
+
+    def united(self, files: Mapping[str, bytes], place: str | None = None) -> United:
+        """Return dest's metadata with new files."""
+        corrections = self._corrections(Strategy.DEST_WINS)
+        return United(table=self, corrections=corrections, files=files, place=place)
+
+    def taken(self, winner: Strategy, drops: DroppedCommits | None = None) -> Taken:
+        """Return the metadata of one side."""
+        corrections = self._corrections(winner)
+        return Taken(table=self, corrections=corrections, winner=winner, drops=drops)
+
+    def refused(self, reason: object, *, by_one_side: bool = False) -> Refused:
+        """Return the conflict, on the most severe changes of source or of one side."""
+        subject = f"{self.kind} table" if self.kind else "the rows of"
+        why = f"{subject} {self.name!r} cannot be merged: {reason}"
+        changes = [
+            each
+            for each in self.log.items()
+            if by_one_side or stored_record_id(each[1].source) != stored_record_id(each[1].base)
+        ]
+        for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
+            worst = [each for each in changes if each[1].outcome is outcome]
+            if worst:
+                changes = worst
+                break
+        conflicts = [Conflict.of(key, *stored) for key, stored in changes]
+        return Refused(table=self, why=why, conflicts=conflicts)
+
+    def _corrections(self, winner: Strategy) -> list[Correction]:
+        corrections = [
+            Correction(
+                key,
+                each.dest,
+                each.by_keys,
+                each.source if winner is Strategy.SOURCE_WINS else each.dest,
+            )
+            for key, each in self.log.items()
+        ]
+        return [
+            each
+            for each in corrections
+            if stored_record_id(each.end) != stored_record_id(each.by_keys)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A table in the merged tree: a merge by keys with `corrections`.
+
+    `needed` are the table's files that a merge by keys may lose, each with its required record
+    id, or None for any. `records` are those of other files.
+    """
+
+    table: ChangedTable
+    corrections: Sequence[Correction] = ()
+    needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
+    records: Sequence[Record] = ()
+
+    def keeping(self: _S, context: Context, tree: MetaRangeId, keys: Iterable[bytes]) -> _S:
+        """Return the union with files that a tree may have, and a merge by keys may lose."""
+        stored = stored_values(context, tree, keys)
+        return replace(
+            self,
+            needed={key: None for key, each in stored.items() if each is None},
+            records=[(key, each) for key, each in stored.items() if each is not None],
+        )
+
+    def checked(self, find_many: FindMany) -> Settled | Refused:
+        """Return the union, refused if a needed file is missing from the tree or differs."""
+        keys = sorted(self.needed)
+        records = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
+        lost = [
+            key
+            for key, record in records
+            if record is None or self.needed[key] not in {None, record}
+        ]
+        if not lost:
+            return self
+        start = len(self.table.folder)
+        names = (key[start:].decode(errors="replace") for key in lost)
+        why = UnmergeableTableError("the merge lacks files required by the table", names)
+        return self.table.refused(why, by_one_side=isinstance(self, OneSide))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class United(Settled):
+    """The union of both sides.
+
+    `files` are new objects by name in the table, and `place` is their folder in the storage
+    namespace, if they contain addresses of each other. `objects` are the written files with merged
+    rows by name.
+    """
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    place: str | None = None
+    objects: Mapping[str, Entry] = field(default_factory=dict)
+    row_counts: RowMergeCounts | None = None
+
+    @property
+    def added(self) -> dict[bytes, bytes]:
+        return {self.table.folder + name.encode(): body for name, body in self.files.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneSide(Settled):
+    """The metadata of the only side that changed it, which a merge by keys takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(Settled):
+    """The side of the whole table that a strategy selects, and the other side's commits."""
+
+    winner: Strategy
+    drops: DroppedCommits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A conflict on a table.
+
+    It `may_be_taken` if a strategy can resolve it, and `may_merge_rows` if a rule `rows(KEY)` can.
+    `drops` are the commits dropped by each strategy, `overlaps` the rows that both sides changed,
+    by their positions in each file, and `conflicting_rows` those that a merge of rows leaves.
+    """
+
+    table: ChangedTable
+    why: str
+    conflicts: Sequence[Conflict]
+    may_be_taken: bool = False
+    may_merge_rows: bool = False
+    drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
+    overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    row_counts: RowMergeCounts | None = None
+    conflicting_rows: DataFrame | None = None
+
+    @property
+    def message(self) -> str:
+        if not (self.may_be_taken and self.drops):
+            return self.why
+        drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
+        return f"{self.why}. {'; '.join(drops)}"
+
+
+class UnitedRows(ChangedRows[Written], Protocol[Written]):
+    """The changed rows of a table that both sides changed."""
+
+    def joined(self, union: United, result: Written) -> United:
+        """Return a union with the written rows. Raises UnmergeableTableError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,149 +254,54 @@ class RowCheck:
 
     identity: Hashable
     find_problem: Callable[[], UnmergeableTableError | None]
-    refused: Callable[[UnmergeableTableError], TableUnion]
+    refused: Callable[[UnmergeableTableError], Settled | Refused]
 
 
-@dataclass(frozen=True, slots=True)
-class TableUnion:
-    """One merged history, or the reason for its `refusal`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A union of files that depends on a `check` of rows, and on a merge of rows.
 
-    `folder` is that of the table's metadata, and `log` has its changed keys. They result in
-    dest's metadata with `files` added, in the metadata of the side `taken` as a whole or, if
-    only one side changed it, in that side's. `files` are new objects by name in the table, and
-    `place` is their folder in the storage namespace, if they contain addresses of each other.
-    `needed` are the table's files that a merge by keys may lose, each with its required record
-    id, or None for any, and `kept` those that it must not lose, each with its value. `overlaps`
-    are the rows that both sides changed, by their positions in each file. A refused union
-    `may_be_taken` if a strategy can resolve it, and `may_merge_rows` if a rule `rows(KEY)` can.
-    `drops` are the commits dropped by each strategy. `pending` are the rows to merge instead, or
-    to verify that the union has each key once, `objects` the written files with merged rows by
-    name, and `conflicting_rows` the rows that refuse the union. The union depends on a `check` of
-    rows, if any.
+    The merge replaces a refused union, or one in which both sides have a key.
     """
 
-    folder: bytes
-    log: Mapping[bytes, StoredValues]
-    kind: str = "Delta"
-    place: str | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
-    kept: Mapping[bytes, bytes] = field(default_factory=dict)
-    taken: Strategy | None = None
-    refusal: str | None = None
-    may_be_taken: bool = False
-    may_merge_rows: bool = False
-    drops: Mapping[Strategy, DroppedCommits] = field(default_factory=dict)
-    is_of_one_side: bool = False
-    overlaps: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    pending: UnitedRows[Any] | None = None
-    objects: Mapping[str, Entry] = field(default_factory=dict)
-    row_counts: RowMergeCounts | None = None
-    conflicting_rows: DataFrame | None = None
+    union: United | Refused
     check: RowCheck | None = None
+    rows: UnitedRows[Any] | None = None
 
     @property
-    def table(self) -> bytes:
-        """The table's folder, with a slash. '' is the root."""
-        return table_of(self.folder)
+    def table(self) -> ChangedTable:
+        return self.union.table
 
-    @property
-    def name(self) -> str:
-        return self.table.removesuffix(b"/").decode(errors="replace") or "/"
+    def settled(self, attempts: Attempts, *, write: bool) -> Settled | Refused:
+        """Check and merge the rows. Without `write`, only count their changes."""
+        if self.check is not None:
+            problem = attempts.once(self.check.identity, self.check.find_problem)
+            if problem is not None:
+                return self.check.refused(problem)
+        if self.rows is None:
+            return self.union
+        merge = partial(merge_rows, self.rows, write=write)
+        return self._merged(self.rows, attempts.once(self.rows.identity, merge))
 
-    @property
-    def message(self) -> str:
-        why = f"{self.kind} table {self.name!r} cannot be merged: {self.refusal}"
-        if not (self.may_be_taken and self.drops):
-            return why
-        drops = (f"{strategy.value} drops {each}" for strategy, each in self.drops.items())
-        return f"{why}. {'; '.join(drops)}"
-
-    @property
-    def added(self) -> dict[bytes, bytes]:
-        return {self.table + name.encode(): body for name, body in self.files.items()}
-
-    def becomes(self, stored: StoredValues) -> bytes | None:
-        """Return the final value of a changed log key."""
-        if self.is_of_one_side:
-            return stored.by_keys
-        return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
-
-    def corrections(self) -> Iterator[Record]:
-        """Yield the records that may differ from a merge by keys."""
-        yield from self.kept.items()
-        for key, stored in self.log.items():
-            end = self.becomes(stored)
-            if stored_record_id(end) != stored_record_id(stored.by_keys):
-                yield tombstone(key) if end is None else (key, end)
-
-    def conflicts(self) -> list[Conflict]:
-        """Return the conflicts to report for a refused union: the most severe changes of source."""
-        changes = [
-            each
-            for each in self.log.items()
-            if self.is_of_one_side
-            or stored_record_id(each[1].source) != stored_record_id(each[1].base)
-        ]
-        for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
-            worst = [each for each in changes if each[1].outcome is outcome]
-            if worst:
-                changes = worst
-                break
-        return [Conflict.of(key, *stored) for key, stored in changes]
-
-    def keeping(self, context: Context, tree: MetaRangeId, keys: Iterable[bytes]) -> TableUnion:
-        """Return the union with files that a tree may have, and a merge by keys may lose."""
-        stored = stored_values(context, tree, keys)
-        return replace(
-            self,
-            needed={key: None for key, each in stored.items() if each is None},
-            kept={key: each for key, each in stored.items() if each is not None},
-        )
-
-    def checked(self, find_many: FindMany) -> TableUnion:
-        """Return the union, refused if a needed file is missing from the tree or differs."""
-        keys = sorted(self.needed)
-        records = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
-        lost = [
-            key
-            for key, record in records
-            if record is None or self.needed[key] not in {None, record}
-        ]
-        if not lost:
-            return self
-        start = len(self.table)
-        names = (key[start:].decode(errors="replace") for key in lost)
-        why = UnmergeableTableError("the merge lacks files required by the table", names)
-        return replace(self, refusal=str(why))
+    def _merged(self, rows: UnitedRows[Any], result: RowsResult[Any]) -> Settled | Refused:
+        union = self.union
+        if result.keeps_union:
+            return union
+        reason = result.refusal
+        if reason is None:
+            united = union if isinstance(union, United) else self.table.united({})
+            united = replace(united, row_counts=result.counts)
+            try:
+                return united if result.written is None else rows.joined(united, result.written)
+            except UnmergeableTableError as error:
+                reason = str(error)
+        refused = self.table.refused(reason)
+        if isinstance(union, Refused):
+            refused = replace(refused, may_be_taken=union.may_be_taken, drops=union.drops)
+        return replace(refused, row_counts=result.counts, conflicting_rows=result.conflicting_rows)
 
 
-def with_rows(union: TableUnion, result: RowsResult[Any]) -> TableUnion:
-    """Return a union with the result of its pending row merge."""
-    table = union.pending
-    if result.keeps_union:
-        return replace(union, pending=None)
-    union = replace(
-        union,
-        pending=None,
-        overlaps={},
-        refusal=result.refusal,
-        row_counts=result.counts,
-        conflicting_rows=result.conflicting_rows,
-    )
-    if table is None or result.written is None:
-        return union
-    try:
-        return table.joined(union, result.written)
-    except UnmergeableTableError as error:
-        return replace(union, refusal=str(error))
-
-
-def with_check(union: TableUnion, problem: UnmergeableTableError | None) -> TableUnion:
-    """Return a union with the result of its row check."""
-    if union.check is None or problem is None:
-        return replace(union, check=None)
-    return union.check.refused(problem)
+TableUnion: TypeAlias = Settled | Refused | Pending
 
 
 def table_of(folder: bytes) -> bytes:
@@ -224,17 +309,14 @@ def table_of(folder: bytes) -> bytes:
     return folder[: folder.rfind(b"/", 0, -1) + 1]
 
 
-def refused_conflicts(refused: Iterable[TableUnion]) -> Iterator[tuple[Conflict, str]]:
-    for each in refused:
-        for conflict in each.conflicts():
-            yield conflict, each.message
-
-
-def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Write the new objects, and return their records and corrections of the merged logs."""
+def union_records(context: Context, unions: Iterable[Settled]) -> list[Record]:
+    """Write the new objects, and return their records and the corrections of a merge by keys."""
     objects = Objects(context.info.storage_namespace)
-    records = [record for each in unions for record in each.corrections()]
+    records = [correction.record for each in unions for correction in each.corrections]
     for each in unions:
+        records += each.records
+        if not isinstance(each, United):
+            continue
         for name, body in each.files.items():
             if each.place is None:
                 new = objects.write(body)
@@ -242,9 +324,9 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
                 key = f"{each.place}/{name}"
                 context.store.put_if_absent(key, body)
                 new = object_at(key, body)
-            records.append(new_record(each.table + name.encode(), new))
+            records.append(new_record(each.table.folder + name.encode(), new))
         records += [
-            new_record(each.table + name.encode(), NewObject(entry))
+            new_record(each.table.folder + name.encode(), NewObject(entry))
             for name, entry in each.objects.items()
         ]
     return sorted(dict(records).items())
@@ -266,42 +348,34 @@ def stored_values(
 
 
 def merged_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
-    return tuple(
-        each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
-    )
+    return tuple(each.table.name for each in unions if isinstance(each, United) and each.table.kind)
 
 
 def table_winners(unions: Iterable[TableUnion]) -> dict[str, str]:
-    return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
+    return {each.table.name: each.winner.value for each in unions if isinstance(each, Taken)}
 
 
 def dropped_commits(unions: Iterable[TableUnion]) -> dict[str, DroppedCommits]:
-    winning = (each for each in unions if each.taken in each.drops and not each.refusal)
-    return {each.name: each.drops[each.taken] for each in winning if each.taken}
+    return {
+        each.table.name: each.drops for each in unions if isinstance(each, Taken) and each.drops
+    }
 
 
 def row_merges(unions: Iterable[TableUnion]) -> dict[str, RowMergeCounts]:
-    return {each.name: each.row_counts for each in unions if each.row_counts is not None}
+    with_rows = (each for each in unions if isinstance(each, United | Refused))
+    return {each.table.name: each.row_counts for each in with_rows if each.row_counts is not None}
 
 
-def union_labels(
-    unions: Sequence[TableUnion],
-    folders: Mapping[str, RowMergeCounts] = MappingProxyType({}),
-    winners: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
+def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
     """Return commit metadata about merged tables, and tables resolved by a strategy.
 
-    `folders` are the other tables with merged rows, `winners` the winning sides of folders. Long
-    lists are truncated.
+    Long lists are truncated.
     """
-    sides = {**table_winners(unions), **winners}
-    drops = dropped_commits(unions).items()
-    rows = {**row_merges(unions), **folders}
     tables = {
         MERGED_METADATA_KEY: merged_tables(unions),
-        WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in sides.items()],
-        DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in drops],
-        ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in rows.items()],
+        WINNERS_METADATA_KEY: [f"{name}={side}" for name, side in table_winners(unions).items()],
+        DROPPED_METADATA_KEY: [f"{name}: {each}" for name, each in dropped_commits(unions).items()],
+        ROWS_METADATA_KEY: [f"{name}: {each}" for name, each in row_merges(unions).items()],
     }
     labels = {key: ", ".join(names) for key, names in tables.items() if names}
     return {

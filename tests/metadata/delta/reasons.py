@@ -26,27 +26,24 @@ def reasons() -> Iterator[str]:
     for tree in trees:
         constants = everywhere | dict(_constants(tree))
         for each in ast.walk(tree):
-            if isinstance(each, ast.Call) and _name(each.func) in _CLASSES and each.args:
+            if isinstance(each, ast.Call) and _called(each.func) in _CALLS and each.args:
                 yield _text(each.args[0], constants)
-            elif isinstance(each, ast.Call):
-                yield from (
-                    _text(part.value, constants)
-                    for part in each.keywords
-                    if part.arg == "refusal" and isinstance(part.value, ast.Constant)
-                    if part.value.value is not None
-                )
             elif isinstance(each, ast.FunctionDef) and each.name.startswith("_misfit"):
                 found = (part.value for part in ast.walk(each) if isinstance(part, ast.Yield))
                 yield from (_text(part, constants) for part in found if part is not None)
 
 
-_CLASSES = {"UnmergeableTableError"}
+_CALLS = {"UnmergeableTableError", "refused"}
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     for each in tree.body:
         if isinstance(each, ast.Assign):
             yield from ((_name(target), each.value) for target in each.targets)
+
+
+def _called(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else _name(node)
 
 
 def _name(node: ast.expr) -> str:
