@@ -18,7 +18,7 @@ import pytest
 
 from campaigns.postgres import embedded_home
 from sparklake import Repository, connect
-from sparklake.dbt import main
+from sparklake.dbt import _LakeSql, main
 from sparklake.session import find_java_home
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +59,18 @@ def rows(repo: Repository, ref: str, table: str) -> list[dict[str, Any]]:
     files = [each for each in repo.objects(ref, f"models/{table}/") if ".parquet" in each.path]
     bodies = (pq.read_table(io.BytesIO(repo.read_bytes(ref, each.path))) for each in files)
     return sorted((row for body in bodies for row in body.to_pylist()), key=repr)
+
+
+def test_tables_are_listed_with_their_formats(repo: Repository) -> None:
+    for path in (
+        "parquet/1.parquet",
+        "delta/_delta_log/00000000000000000000.json",
+        "iceberg/metadata/v1.metadata.json",
+    ):
+        repo.branch("dev").put(f"models/{path}", b"{}")
+    with connect() as lake:
+        names = dict(_LakeSql(lake)._names("lakefs.lake.dev.models"))
+    assert names == {each: each for each in ("parquet", "delta", "iceberg")}
 
 
 @pytest.mark.timeout(300)
