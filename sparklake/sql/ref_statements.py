@@ -56,8 +56,62 @@ FORMS = (
 )
 
 _OF_REFS = ("FROM", "INTO")
-_NEAR = 0.85
-"""The ratio of the letters that two similar words share."""
+_NEAR, _NEAR_WORD = 0.85, 0.8
+"""The ratios of the letters that two similar statements, or words, share."""
+
+_FIRST_WORDS = [
+    "ADD",
+    "ALTER",
+    "ANALYZE",
+    "BEGIN",
+    "CACHE",
+    "CALL",
+    "CLEAR",
+    "COMMENT",
+    "COMMIT",
+    "CONVERT",
+    "COPY",
+    "CREATE",
+    "DECLARE",
+    "DELETE",
+    "DESC",
+    "DESCRIBE",
+    "DIFF",
+    "DROP",
+    "EXECUTE",
+    "EXPLAIN",
+    "FROM",
+    "FSCK",
+    "GENERATE",
+    "GRANT",
+    "INSERT",
+    "LIST",
+    "LOAD",
+    "MAP",
+    "MERGE",
+    "MSCK",
+    "OPTIMIZE",
+    "REDUCE",
+    "REFRESH",
+    "REORG",
+    "REPAIR",
+    "REPLACE",
+    "RESET",
+    "RESTORE",
+    "REVOKE",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "TABLE",
+    "TRUNCATE",
+    "UNCACHE",
+    "UPDATE",
+    "USE",
+    "VACUUM",
+    "VALUES",
+    "WITH",
+]
+"""The first words of statements: Spark's, those on refs, and those of Delta and Iceberg."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +157,20 @@ def check_first_words(text: str) -> None:
                 f"{start!r} at {position(text, scan(text)[0].start)} is no statement: did you mean "
                 f"{_usage(known[near])}?"
             )
+
+
+def check_first_word(text: str) -> None:
+    """Reject a statement whose first word is misspelled, before Spark starts."""
+    first = next(iter(scan(text)), None)
+    word = first.text.upper() if first and first.token_type is not TokenType.IDENTIFIER else ""
+    if not first or not word.isalpha() or word in _FIRST_WORDS:
+        return
+    check_first_words(text)
+    for near in get_close_matches(word, _FIRST_WORDS, 1, _NEAR_WORD):
+        raise InvalidInputError(
+            f"{first.text!r} at {position(text, first.start)} starts no statement: did you mean "
+            f"{near}?"
+        )
 
 
 def is_use(tokens: Sequence[Token]) -> bool:

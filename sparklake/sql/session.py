@@ -21,6 +21,7 @@ from sparklake.repository import Repository
 from sparklake.session import is_temporary_view, quoted
 from sparklake.sql.ref_statements import (
     RefStatement,
+    check_first_word,
     check_first_words,
     is_use,
     parse_ref_statement,
@@ -102,6 +103,7 @@ class SqlSession:
     # --- statements of Spark ----------------------------------------------------------------------
 
     def _run_in_spark(self, text: str, args: Arguments) -> DataFrame | SmallRows:
+        check_first_word(text)
         for _ in range(MAX_ATTEMPTS - 1):
             # An edit that lost a race staged nothing, and the statement contains all of it.
             with suppress(TableChangedError):

@@ -11,6 +11,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.sql.ref_statements import (
     FORMS,
     RefStatement,
+    check_first_word,
     check_first_words,
     parse_ref_statement,
     repository_of,
@@ -156,6 +157,18 @@ def test_similar_words_are_suggested(text: str, near: str) -> None:
 @pytest.mark.parametrize("text", ["SHOW TABLES", "CREATE TABLE x", "MERGE INTO x", "SELEC 1", ""])
 def test_others_are_not(text: str) -> None:
     check_first_words(text)
+
+
+def test_a_misspelled_first_word_is_rejected() -> None:
+    for text, near in {
+        "SELCT * FROM lakefs.lake.main.t": "'SELCT' at line 1, column 1",
+        " \n udpate t SET a = 1": "did you mean UPDATE?",
+        "CREAT BRANCH x": "did you mean CREATE BRANCH",
+    }.items():
+        with pytest.raises(InvalidInputError, match=re.escape(near)):
+            check_first_word(text)
+    for text in ("SELECT 1", "(SELECT 1)", "`selct`", "KILL 1", "", "-- SELCT"):
+        check_first_word(text)
 
 
 def test_every_statement_runs() -> None:

@@ -48,7 +48,11 @@ def test_after_use_only_names_of_tables_are_ours(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="did you mean COMMIT"):
             session.run("COMIT MESSAGE 'x'")
         with pytest.raises(ParseException):
+            session.run("SELECT FROM")
+        calls = spark.sql.call_count
+        with pytest.raises(InvalidInputError, match=r"'SELEC' at line 1, .* did you mean SELECT"):
             session.run("SELEC 1")
+        assert spark.sql.call_count == calls
 
 
 def test_parameters_are_for_spark_only() -> None:
