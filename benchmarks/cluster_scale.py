@@ -109,7 +109,9 @@ class _Run:
             _warm_up(spark)
             main = self._repo.branch("main")
             source = spark.read.parquet(rows)
-            yield self._row("import", self._count, lambda: main.import_objects(source))
+            yield self._row(
+                "import", self._count, lambda: main.import_objects(source, replace=True)
+            )
         shutil.rmtree(rows)
         with self._session() as spark:
             _warm_up(spark)

@@ -127,7 +127,7 @@ def _source(session: SparkSession | None, folder: Path, name: str, engine: str) 
 
 def _row(subject: ours.Subject, meter: Meter, source: Any, engine: str) -> dict[str, Any]:
     main = subject.repo.branch("main")
-    done, usage = meter.measure(lambda: main.import_objects(source))
+    done, usage = meter.measure(lambda: main.import_objects(source, replace=True))
     assert done.objects == subject.count, (done.objects, subject.count)
     return {
         "engine": engine,

@@ -486,7 +486,8 @@ class Branch:
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        mode: str = "replace",
+        replace: bool = False,
+        exclude: Sequence[str] = (),
         on_error: str = "abort",
         errors_to: str | None = None,
         if_needed: bool = False,
@@ -497,10 +498,17 @@ class Branch:
         `source` is a directory, a bucket prefix, one object, an Inventory, or rows in Spark or
         Arrow: `path`, `size`, `address`, a full URI, and optionally `checksum`, `mtime`,
         `metadata`, `content_type`. An Iceberg table is its metadata.json, or `catalog:NAME` in the
-        session's catalogs; its files must be below its location. The mode `replace` removes the
-        branch's objects under `prefix`, `add` keeps them. One object becomes `prefix`, or with a
-        '/' at its end an object below, in both modes. Invalid rows raise InvalidImportError, unless
-        skipped.
+        session's catalogs; its files must be below its location. One object becomes `prefix`, or
+        with a '/' at its end an object below.
+
+        New objects are added. Objects under `prefix` that the source brought are updated, and
+        removed if it no longer has them; others stay. With `replace`, the source's objects replace
+        all objects there. Paths that match a glob of `exclude` are neither imported nor removed.
+
+        Raises:
+            ReplacementError: The import would change objects that the source did not bring, or the
+                prefix is empty and the branch has objects; pass `replace`.
+            InvalidImportError: Rows are invalid, and not skipped.
         """
         from sparklake.verbs.imports.import_objects import ImportOptions, import_objects
 
@@ -509,7 +517,8 @@ class Branch:
             message=message,
             committer=committer,
             metadata=metadata,
-            mode=mode,
+            replace=replace,
+            exclude=exclude,
             on_error=on_error,
             errors_to=errors_to,
             if_needed=if_needed,

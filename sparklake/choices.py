@@ -30,13 +30,6 @@ class BucketWrites(str, Enum):
     UPLOAD = "upload"
 
 
-class ImportMode(str, Enum):
-    """How an import treats existing objects under its prefix."""
-
-    REPLACE = "replace"
-    ADD = "add"
-
-
 def parse_choice(kind: type[E], value: object, failure: str, separator: str = ", ") -> E:
     """Return a member of an enumeration. The error is `failure`, followed by all values."""
     try:

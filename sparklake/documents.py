@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import HookFailedError, InvalidImportError, MergeConflictError, SparklakeError
+from sparklake.errors import (
+    HookFailedError,
+    InvalidImportError,
+    MergeConflictError,
+    ReplacementError,
+    SparklakeError,
+)
 from sparklake.graveler.times import SECOND
 
 if TYPE_CHECKING:
@@ -331,7 +337,13 @@ def explanation_document(plan: Explanation) -> Document:
 
 
 def import_document(report: ImportReport) -> Document:
-    return {**commit_document(report.commit), "objects": report.objects, **_errors_document(report)}
+    return {
+        **commit_document(report.commit),
+        "objects": report.objects,
+        **_counts(report),
+        "retained": report.retained,
+        **_errors_document(report),
+    }
 
 
 def _errors_document(report: ImportReport | InvalidImportError) -> Document:
@@ -346,6 +358,8 @@ def error_document(error: SparklakeError) -> Document:
         return {**document, "run_id": error.run_id}
     if isinstance(error, InvalidImportError):
         return {**document, **_errors_document(error)}
+    if isinstance(error, ReplacementError):
+        return {**document, **_counts(error)}
     if not isinstance(error, MergeConflictError):
         return document
     rows: Iterable[Any] = error.conflicts

@@ -303,6 +303,23 @@ class AddressConflictError(SparklakeError, kind="address_conflict", exit_code=4)
         self.address = address
 
 
+class ReplacementError(SparklakeError, kind="replacement", exit_code=4):
+    """An import that would change or remove objects from elsewhere. Nothing was imported.
+
+    `added`, `changed` and `removed` count the changes that it makes if it replaces them.
+    """
+
+    def __init__(self, reason: str, added: int = 0, changed: int = 0, removed: int = 0) -> None:
+        super().__init__(
+            f"nothing was imported: {reason}. Pass --replace (in Python replace=True) to replace "
+            f"everything there ({added:,} added, {changed:,} changed, {removed:,} removed), "
+            "exclude paths, or import under another prefix"
+        )
+        self.added = added
+        self.changed = changed
+        self.removed = removed
+
+
 class NewerDumpError(SparklakeError, kind="newer_dump", exit_code=4):
     """A newer refs dump, or newer trees, of another program. Nothing was dumped or restored."""
 

@@ -181,7 +181,7 @@ class Writer:
             row = {"path": path, "size": len(body), "checksum": md5(body)}
             rows.append({**row, "address": f"file://{file}"})
         branch = self.repo.branch(self.branch())
-        return [branch.import_objects(stage_table(rows)).commit.id]
+        return [branch.import_objects(stage_table(rows), replace=True).commit.id]
 
     def dump(self) -> None:
         self.repo.dump_refs()

@@ -25,6 +25,7 @@ from sparklake.graveler.sstable.range_files import (
 )
 from sparklake.namespace.swept_tree_files import put_tree_files
 from sparklake.rows import merges
+from sparklake.rows.imports import MAX_FIRST, UpdateResult
 from sparklake.rows.results import (
     CacheResult,
     ChangesResult,
@@ -51,7 +52,8 @@ class PlanResult:
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
     first undecided ones, `deferred` those that a merge of rows must resolve. `logs` are folders of
     Delta logs that may differ from dest's, `added` samples of the Parquet files added by the sides,
-    `tables` those with data files that one side alone added or changed.
+    `tables` those with data files that one side alone added or changed. `others`, `first_others`
+    and `retained` are those of an import's UpdateResult.
     """
 
     pieces: list[RangeRow] = field(default_factory=list)
@@ -64,6 +66,9 @@ class PlanResult:
     logs: set[bytes] = field(default_factory=set)
     added: merges.AddedFiles = field(default_factory=merges.AddedFiles)
     tables: set[bytes] = field(default_factory=set)
+    others: int = 0
+    first_others: list[str] = field(default_factory=list)
+    retained: int = 0
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
@@ -78,7 +83,9 @@ def run_plan(
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack_tasks(plan, task_records))
-    outcome = PlanResult(counts=ChangeCounts(added=record_count(plan.adopted)))
+    outcome = PlanResult(
+        counts=ChangeCounts(added=record_count(plan.adopted), removed=plan.dropped)
+    )
     answers: dict[int, PieceResult] = {}
     begin(progress, plan)
     for result in decode_results(runner.collect(body, tasks)):
@@ -164,6 +171,10 @@ def _take(result: TaskResult, outcome: PlanResult, answers: dict[int, PieceResul
         outcome.logs.update(result.logs)
         outcome.added.join(result.added_files)
         merges.add_tables(outcome.tables, result.tables)
+    elif isinstance(result, UpdateResult):
+        outcome.others += result.others
+        outcome.first_others += result.first[: MAX_FIRST - len(outcome.first_others)]
+        outcome.retained += result.retained
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
     else:

@@ -20,9 +20,10 @@ computed from the object. A missing `mtime` is the time of the import."""
 class ImportTaskSettings:
     """Settings of an import.
 
-    `folder` precedes every path. `imported_at`, in unix nanoseconds, is the time of objects without
-    one. With `skips`, rows with errors are skipped and the others are written. All errors go to
-    Parquet files in `errors_to`, and the first `reported` errors of each task to the driver.
+    `folder` precedes every path. Rows whose path matches a glob of `exclude` are ignored.
+    `imported_at`, in unix nanoseconds, is the time of objects without one. With `skips`, rows with
+    errors are skipped and the others are written. All errors go to Parquet files in `errors_to`,
+    and the first `reported` errors of each task to the driver.
     """
 
     folder: str
@@ -30,6 +31,22 @@ class ImportTaskSettings:
     skips: bool = False
     errors_to: str | None = None
     reported: int = 100
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportUpdate:
+    """How imported objects change the existing ones in their folder.
+
+    Of other existing objects, those that the source brought are removed: their address is their
+    path below `place`. If the import replaces the folder, all are removed. Objects that match an
+    excluded glob stay.
+    """
+
+    folder: str
+    place: str | None
+    replaces: bool
+    exclude: tuple[str, ...] = ()
 
 
 ERROR_SCHEMA = pa.schema(
@@ -71,6 +88,18 @@ class Defect(msgspec.Struct, frozen=True):
     size: int | None
     reason: Reason
     message: str
+
+
+MAX_FIRST = 3
+"""The maximum number of changed paths in messages."""
+
+
+class UpdateResult(TaskResult, frozen=True, tag="update"):
+    """Counts of changed objects from elsewhere, with their first paths, and retained objects."""
+
+    others: int
+    first: tuple[str, ...]
+    retained: int
 
 
 class ErrorsResult(TaskResult, frozen=True, tag="errors"):

@@ -9,6 +9,7 @@ glob libraries for files.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sparklake.errors import InvalidInputError
@@ -33,6 +34,32 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
             f"in the glob {glob!r} `**` must be between slashes, as in 'a/**/*.csv'"
         )
     return path_pattern(glob)
+
+
+def check_exclusions(globs: Sequence[str]) -> tuple[str, ...]:
+    """Validate the globs to exclude."""
+    if isinstance(globs, str):
+        raise InvalidInputError(f"the paths to exclude must be a list of globs, not {globs!r}")
+    for each in globs:
+        glob_pattern(each)
+    return tuple(globs)
+
+
+def is_excluded(globs: Sequence[str], path: str) -> bool:
+    """Return whether a glob matches a path, or a folder above it.
+
+    A glob without a slash, other than at its end, matches names in all folders.
+    """
+    return any(
+        pattern.fullmatch(path) is not None for each in globs for pattern in _exclusions(each)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _exclusions(glob: str) -> tuple[re.Pattern[str], ...]:
+    whole = glob if "/" in glob.rstrip("/") else f"**/{glob}"
+    below = path_pattern(f"{whole.rstrip('/')}/**")
+    return (below,) if glob.endswith("/") else (path_pattern(whole), below)
 
 
 def matches(glob: str, key: bytes) -> bool:

@@ -150,7 +150,9 @@ def test_an_import_is_a_commit(scene: Scene, tmp_path: Path) -> None:
         *("import", scene.uri("main", "raw/"), "--from", str(source), "-m", "first load"),
         *("--meta", "ticket=1234", "--committer", "joe"),
     )
-    assert list(made) == [*COMMIT_KEYS, "objects", "counts", "errors", "errors_to"]
+    counts = ("added", "removed", "changed", "retained")
+    assert list(made) == [*COMMIT_KEYS, "objects", *counts, "counts", "errors", "errors_to"]
+    assert [made[each] for each in counts] == [2, 0, 0, 0]
     assert (made["objects"], made["counts"], made["errors"], made["errors_to"]) == (2, {}, [], None)
     assert (made["message"], made["committer"]) == ("first load", "joe")
     assert made["metadata"] == {"ticket": "1234"}
@@ -160,6 +162,7 @@ def test_an_import_is_a_commit(scene: Scene, tmp_path: Path) -> None:
     (source / "a.csv").unlink()
     text = ok("import", scene.uri("main", "raw"), "--from", str(source))
     assert text.startswith("[main ")
+    assert text.endswith("\n    0 added, 1 removed, 0 changed\n")
     assert scene.paths("main") == ["raw/sub/b c%20.csv"]
     assert "already has all of these" in failed(
         4, "import", scene.uri("main", "raw/"), "--from", str(source)
@@ -177,7 +180,7 @@ def test_an_import_beside_what_is_there_without_what_cannot_be(
     scene.commit("main", {"raw/kept": "1"})
     # With such a prefix, the path of one of them is longer than a key may be.
     prefix = "raw/" + "/".join(["p" * 200] * 4) + "/"
-    words = ("import", scene.uri("main", prefix), "--from", str(source), "--mode", "add")
+    words = ("import", scene.uri("main", prefix), "--from", str(source))
     head = said("log", scene.uri("main"))[0]["id"]
     refused = run("--output", "json", *words, "--errors-to", str(errors / "refused"))
     assert refused.code == 2

@@ -256,3 +256,31 @@ def test_each_step_of_a_repair_is_asked_for(scene: Scene, answer: bytes, code: i
     assert "an object is missing at its address" in seen
     assert ("it was declined" in seen) == (code != 0)
     assert lost.exists() == (code == 0)
+
+
+def test_an_import_asks_before_it_undoes_corrections(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "source" / name).write_text(name)
+    words = ("import", scene.uri("main", "raw/"), "--from", str(tmp_path / "source"))
+    ok(*words)
+    fix, main = scene.branch("fix"), scene.uri("main")
+    scene.commit("fix", {"raw/a": "correct", "raw/own": "1"})
+    ok("merge", fix, main)
+    (tmp_path / "source" / "d").write_text("d")
+    refused = run("--output", "json", *words)
+    assert (refused.code, refused.json["kind"]) == (4, "replacement")
+    assert [refused.json[each] for each in ("added", "removed", "changed")] == [1, 1, 1]
+    assert "1 object that this source did not bring: 'raw/a'" in refused.json["error"]
+    code, asked = answered(b"n\n", *words)
+    assert (code, "[y/N]" in asked) == (4, True)
+    assert ok("cat", scene.uri("main", "raw/a")) == "correct"
+    ran = run(*words, "--exclude", "a")
+    assert ran.text.endswith("1 added, 0 removed, 0 changed\n")
+    assert "kept 1 object there that this source did not bring" in ran.err
+    code, asked = answered(b"y\n", *words)
+    assert (code, "0 added, 1 removed, 1 changed" in asked) == (0, True)
+    assert scene.paths("main") == ["raw/a", "raw/b", "raw/c", "raw/d"]
+    root = ("import", main, "--from", str(tmp_path / "source"))
+    assert "the prefix is empty" in failed(4, *root)
+    assert said(*root, "--replace")["removed"] == 4

@@ -38,6 +38,10 @@ def test_an_import(scene: Scene, tmp_path: Path) -> None:
     assert (made["message"], made["committer"], made["metadata"]) == ("load", "joe", {"k": "v"})
     assert scene.paths("main") == ["raw/a"]
     assert job(4, *words)["kind"] == "no_changes"
+    scene.commit("main", {"raw/a": "correct"})
+    refused = job(4, *words)
+    assert (refused["kind"], refused["changed"]) == ("replacement", 1)
+    assert job(0, *words, "--replace")["changed"] == 1
     assert job(2, *words, "--meta", "k")["kind"] == "invalid_input"
 
 
@@ -49,7 +53,7 @@ def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) ->
     for form, place in sources.items():
         spark.createDataFrame(rows, schema).write.format(form).save(place)
     scene.commit("main", {"in/kept": "1"})
-    words = ("import", scene.uri("main", "in"), "--mode", "add")
+    words = ("import", scene.uri("main", "in"))
     counts = {"invalid_address": 1, "invalid_size": 1}
     refused = job(2, *words, "--rows", sources["parquet"])
     assert (refused["kind"], refused["counts"]) == ("import_errors", counts)

@@ -102,7 +102,7 @@ def test_the_story(
         assert each.checksum == open_store(place.uri).find(each.path).checksum  # type: ignore[union-attr]
     with pytest.raises(NoChangesError):
         main.import_objects(f"{place.uri}/raw", "raw")
-    main.import_objects(f"{place.uri}/raw/x=1", "raw", mode="add")
+    main.import_objects(f"{place.uri}/raw/x=1", "raw")
 
     dev = repo.create_branch("dev", "main")
     commit_all(dev, {"raw/a.csv": b"theirs", "raw/b": None, "new/é %41": b"new"}, "theirs")

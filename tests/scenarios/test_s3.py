@@ -264,7 +264,7 @@ def test_an_import_of_its_own_namespace(
 def test_an_import_of_a_neighbour(repo: Repository, bucket: Bucket) -> None:
     """A prefix that only begins alike is another place, for the namespace and for the source."""
     bucket.put({"lakes/one-more/k": b"k", "lakes/one-more-yet/k": b"not this one"})
-    repo.branch("main").import_objects(f"s3://{bucket.name}/lakes/one-more")
+    repo.branch("main").import_objects(f"s3://{bucket.name}/lakes/one-more", replace=True)
     assert contents(repo, "main") == {"k": b"k"}
 
 

@@ -111,7 +111,7 @@ def test_a_time_that_no_record_holds_is_refused(
 
 
 def test_a_time_of_any_year_is_imported(main: Branch, repo: Repository) -> None:
-    main.import_objects(rows(TIMES, labelled=False))
+    main.import_objects(rows(TIMES, labelled=False), replace=True)
     assert {each.path: each.mtime for each in repo.objects("main")} == {
         path: nanoseconds(moment) for path, moment in TIMES.items()
     }

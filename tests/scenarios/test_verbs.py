@@ -568,7 +568,7 @@ def sources(source: Path, prefix: str = "") -> dict[str, bytes]:
 def test_an_import_copies_nothing(repo: Repository, source: Path) -> None:
     main = repo.branch("main")
     with recorded_calls() as calls:
-        made = main.import_objects(str(source), message="m").commit
+        made = main.import_objects(str(source), message="m", replace=True).commit
     assert "get" not in calls
     assert "put_if_absent" not in calls
     assert contents(repo, "main") == sources(source)
@@ -594,7 +594,7 @@ def test_an_import_replaces_what_is_under_its_prefix(
     put_all(main, {f"{prefix}/old": b"old", f"{prefix}.": b"dot", f"{prefix}0": b"zero"})
     main.commit("neighbours")
     rest = {p: b for p, b in contents(repo, "main").items() if not p.startswith(f"{prefix}/")}
-    main.import_objects(str(source), prefix)
+    main.import_objects(str(source), prefix, replace=True)
     expected = {**rest, **sources(source, f"{prefix}/")}
     assert contents(repo, "main") == expected
 
@@ -606,7 +606,7 @@ def test_an_import_replaces_what_is_under_its_prefix(
 
 
 def test_an_import_of_everything(repo: Repository, main: Branch, source: Path) -> None:
-    main.import_objects(str(source))
+    main.import_objects(str(source), replace=True)
     assert contents(repo, "main") == sources(source)
     assert contents(repo, "main~1") == OBJECTS
 

@@ -166,7 +166,9 @@ class Steps:
 
     def import_(self, branch: Branch) -> None:
         prefix = self.chance.choice(["a", "a/b", "c", "new"])
-        branch.import_objects(str(self.source), prefix, f"import {next(self.numbers)}")
+        branch.import_objects(
+            str(self.source), prefix, f"import {next(self.numbers)}", replace=True
+        )
 
     def merge(self, branch: Branch) -> None:
         self.merging(branch)

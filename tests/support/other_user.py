@@ -48,7 +48,7 @@ def attempt(namespace: str, verb: str) -> None:
     elif verb == "dump":
         repository.dump_refs()
     elif verb == "import":
-        branch.import_objects(str(Path(namespace).parent / "source"))
+        branch.import_objects(str(Path(namespace).parent / "source"), replace=True)
     else:
         row = {"path": "k", "size": 1, "address": f"file://{namespace}/data/x", "checksum": "c"}
         branch.stage(stage_table([row]))

@@ -39,10 +39,14 @@ class SideStream:
 
 @dataclass(frozen=True, slots=True)
 class CopiedPiece:
-    """A piece copied by id. New ranges come from a staged layer."""
+    """A piece copied by id. New ranges come from a staged layer.
+
+    `dropped` is the number of removed records in its place.
+    """
 
     ranges: Ranges
     is_new: bool = False
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,11 @@ class Plan:
         """The copied ranges of staged layers. All their records are added."""
         copied = (piece for piece in self.stretches_copied if piece.is_new)
         return tuple(each for piece in copied for each in piece.ranges)
+
+    @property
+    def dropped(self) -> int:
+        """The number of records removed unread."""
+        return sum(piece.dropped for piece in self.stretches_copied)
 
     @property
     def stretches_copied(self) -> tuple[CopiedPiece, ...]:
@@ -177,21 +186,30 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
     return Plan(tuple(pieces), open_tails(base, replacement))
 
 
-def plan_matched(present: Ranges, imported: Ranges, within: Interval) -> Plan:
-    """Plan to compare imported ranges with the existing ones in an interval.
+def plan_import(present: Ranges, imported: Ranges, within: Interval, replaces: bool) -> Plan:
+    """Plan to import ranges into an interval: only the keys of the interval are in the result.
 
-    The result has the imported keys only. An imported range is copied by id if it overlaps no
-    existing range, or only an equal one.
+    An imported range is copied by id if it overlaps no existing range, or only an equal one.
+    If the import replaces the interval, existing ranges of other keys are dropped unread.
     """
-    pieces = map(_matched_piece, segments_apart(overlapping(present, within), imported))
+    segments = segments_apart(overlapping(present, within), imported)
+    pieces = (_imported_piece(each, within, replaces) for each in segments)
     return Plan(tuple(pieces), open_tails(present, imported))
 
 
-def _matched_piece(segment: Segment) -> Piece:
+def _imported_piece(segment: Segment, within: Interval, replaces: bool) -> Piece:
     present, imported = segment.sides
-    if segment.alike or not present or not imported:
+    if segment.alike:
         return CopiedPiece(imported)
-    return opened_piece(segment)
+    if not present:
+        return CopiedPiece(imported, is_new=True)
+    if not imported and replaces and all(_is_in(each, within) for each in present):
+        return CopiedPiece((), dropped=record_count(present))
+    return part_of(opened_piece(segment), common(segment.interval, within))
+
+
+def _is_in(each: RangeInfo, within: Interval) -> bool:
+    return each.min_key in within and each.max_key in within
 
 
 def kept_pieces(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:

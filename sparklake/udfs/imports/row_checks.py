@@ -29,6 +29,7 @@ from sparklake.stores.objects import normalise_object_uri
 from sparklake.stores.objects.addresses import are_local, local_paths
 from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local.columns import file_checksums
+from sparklake.strategies.path_globs import is_excluded
 from sparklake.udfs.imports.defects import defect_record, new_defect
 from sparklake.udfs.imports.table_protocols import TableProtocols
 from sparklake.udfs.staged_rows import (
@@ -60,6 +61,8 @@ def import_body(
     with Threads(name="sparklake-hash") as threads:
         rows_of = _RowEncoder(workspace, settings, own, threads)
         for rows in read(batches):
+            if settings.exclude:
+                rows = _without(rows, settings.exclude)
             if rows.num_rows:
                 yield rows_of.records(rows)
 
@@ -237,6 +240,16 @@ def _wrong_address(address: str) -> str | None:
     except InvalidInputError as error:
         return str(error)
     return None
+
+
+def _without(rows: pa.RecordBatch, exclude: tuple[str, ...]) -> pa.RecordBatch:
+    """Return the rows without those of excluded paths."""
+    paths = rows.column("path").cast(pa.binary()).to_pylist()
+    stays = [
+        each is None or not is_excluded(exclude, each.decode(errors="surrogateescape"))
+        for each in paths
+    ]
+    return rows.filter(pa.array(stays, pa.bool_()))
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.graveler.algebra.changes import ChangeCounts
 from sparklake.graveler.blocks.align import aligned
-from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
+from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
 from sparklake.graveler.blocks.edit import edited
-from sparklake.graveler.buffers import mask_of
+from sparklake.graveler.buffers import Mask, Positions, mask_of
 from sparklake.graveler.chunks import chunked
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
-from sparklake.rows.imports import Defect, ErrorsResult, ImportTaskSettings, Reason
-from sparklake.rows.objects import object_info
+from sparklake.rows.imports import (
+    MAX_FIRST,
+    Defect,
+    ErrorsResult,
+    ImportTaskSettings,
+    ImportUpdate,
+    Reason,
+    UpdateResult,
+)
+from sparklake.rows.objects import object_batch, object_info
 from sparklake.rows.records import record_block
-from sparklake.rows.results import PieceResult, encode_results
+from sparklake.rows.results import ChangesResult, PieceResult, encode_results
 from sparklake.rows.settings import Workspace
 from sparklake.stores.objects import open_store
 from sparklake.strategies.content_types import same_content
+from sparklake.strategies.path_globs import is_excluded
 from sparklake.udfs.imports.defects import MARK, defects_of, error_file, new_defect
 from sparklake.udfs.range_sink import open_sink
-from sparklake.udfs.tasks import Batches, BatchStream
-from sparklake.udfs.write_ranges import write_tasks
+from sparklake.udfs.streams import open_sides
+from sparklake.udfs.tasks import Batches, BatchStream, plan_tasks
+from sparklake.udfs.write_ranges import written_pieces
 
 _RANGES_TOLD = 64
 _ERRORS_A_FILE = 50_000
@@ -157,25 +168,78 @@ def _precedence(record: Record) -> tuple[int, str, bytes]:
     return -mtime, address, record[1]
 
 
-def matched_body(workspace: Workspace, batches: Batches) -> BatchStream:
-    """Write imported records, or existing ones with the same content. The sides are these two."""
+def update_body(workspace: Workspace, update: ImportUpdate, batches: Batches) -> BatchStream:
+    """Write existing records with imported ones over them. The sides are these two."""
+    for task in plan_tasks(batches):
+        updated = UpdatedRecords(update, workspace.storage_namespace)
+        sink = open_sink(workspace)
+        pairs = aligned(*open_sides(sink.store, task))
+        results = written_pieces(sink, task, (updated.block(*pair) for pair in pairs))
+        sink.put()
+        report = UpdateResult(updated.others, tuple(updated.first), updated.retained)
+        counts = ChangesResult(updated.counts)
+        yield encode_results([*results, counts, report], sink.replaced)
 
-    def combine(sides: Sequence[Blocks]) -> Blocks:
-        present, imported = sides
-        pairs = aligned(present, imported)
-        return (_with_present(there, block) for there, block in pairs if len(block))
 
-    return write_tasks(workspace, batches, combine)
+@dataclass(slots=True)
+class UpdatedRecords:
+    """Existing records with imported ones over them, and the counts of their changes.
 
+    `others` counts changed records that come from elsewhere, `first` are their first paths.
+    `retained` counts existing records beside the imported ones.
+    """
 
-def _with_present(present: Block, imported: Block) -> Block:
-    """Replace imported records with existing ones of the same content."""
-    at, is_present = present.find(imported.keys)
-    rows = np.flatnonzero(is_present)
-    rows = rows[(present.ids[at[rows]] != imported.ids[rows]).any(axis=1)]
-    if not len(rows):
-        return imported
-    rows = rows[same_content(present.take(at[rows]), imported.take(rows))]
-    dropped = np.zeros(len(imported), bool)
-    dropped[rows] = True
-    return edited(imported, dropped, present.take(at[rows]))
+    update: ImportUpdate
+    namespace: str
+    counts: ChangeCounts = field(default_factory=ChangeCounts)
+    others: int = 0
+    first: list[str] = field(default_factory=list)
+    retained: int = 0
+
+    def block(self, present: Block, imported: Block) -> Block:
+        at, is_present = present.find(imported.keys)
+        changed = np.flatnonzero(is_present)
+        changed = changed[(present.ids[at[changed]] != imported.ids[changed]).any(axis=1)]
+        if len(changed):
+            same = same_content(present.take(at[changed]), imported.take(changed))
+            changed = changed[~same]
+        removed = self._removed(present, at[is_present])
+        self.counts.added += int((~is_present).sum())
+        self.counts.changed += len(changed)
+        self.counts.removed += len(removed)
+        if len(changed) and not self.update.replaces:
+            self._note_others(present.take(at[changed]), imported.take(changed))
+        dropped = np.zeros(len(present), bool)
+        dropped[at[changed]] = dropped[removed] = True
+        rows = np.union1d(changed, np.flatnonzero(~is_present))
+        return edited(present, dropped, imported.take(rows))
+
+    def _removed(self, present: Block, again: Positions) -> Positions:
+        """Return the positions of existing records to remove; those imported again stay."""
+        rows = np.setdiff1d(np.arange(len(present)), again, assume_unique=True)
+        if not len(rows):
+            return rows
+        objects = object_batch(present.take(rows), self.namespace)
+        paths = pc.utf8_slice_codeunits(objects.column("path"), len(self.update.folder))
+        stays = np.zeros(len(rows), bool)
+        if self.update.exclude:
+            excluded = (is_excluded(self.update.exclude, each) for each in paths.to_pylist())
+            stays = np.fromiter(excluded, bool, len(rows))
+        leaves = ~stays
+        if not self.update.replaces:
+            leaves &= self._brought(paths, objects.column("address"))
+        self.retained += int((~leaves & ~stays).sum())
+        return rows[leaves]
+
+    def _brought(self, paths: pa.StringArray, addresses: pa.StringArray) -> Mask:
+        if self.update.place is None:
+            return np.zeros(len(paths), bool)
+        sources = pc.binary_join_element_wise(self.update.place, paths, "/")
+        return mask_of(pc.equal(addresses, sources))
+
+    def _note_others(self, before: Block, after: Block) -> None:
+        old, new = object_batch(before, self.namespace), object_batch(after, self.namespace)
+        differ = pc.not_equal(old.column("address"), new.column("address"))
+        self.others += int(mask_of(differ).sum())
+        first = old.column("path").filter(differ).to_pylist()
+        self.first += first[: MAX_FIRST - len(self.first)]

@@ -26,8 +26,8 @@ def names_table(source: str) -> bool:
     return source.startswith(CATALOG) or _METADATA_FILE.fullmatch(source) is not None
 
 
-def find_table(context: Context, source: str) -> pa.Table | None:
-    """Return the files of a table as rows to import; None for other sources.
+def find_table(context: Context, source: str) -> tuple[str, pa.Table] | None:
+    """Return the location of a table, and its files as rows to import; None for other sources.
 
     The table is a metadata.json, or `catalog:NAME` in the session. Files of older snapshots are
     included, and older metadata files and unreferenced files are not.
@@ -55,7 +55,7 @@ def _metadata_of(context: Context, name: str) -> str:
     return str(entries[-1]["file"])
 
 
-def _rows(context: Context, place: str) -> pa.Table:
+def _rows(context: Context, place: str) -> tuple[str, pa.Table]:
     # Lazy import: most imports have other sources.
     from sparklake.metadata.iceberg.documents import decode_document
     from sparklake.metadata.iceberg.references import references
@@ -76,7 +76,7 @@ def _rows(context: Context, place: str) -> pa.Table:
         [*size_of.values(), len(body)],
         [*(f"{root}/{each}" for each in size_of), f"{folder}/{name}"],
     ]
-    return pa.table(columns, schema=_COLUMNS)
+    return root, pa.table(columns, schema=_COLUMNS)
 
 
 def _size(store: ObjectStore, key: str) -> int:

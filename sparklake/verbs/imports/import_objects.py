@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -15,30 +15,39 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sparklake.choices import ImportMode, parse_choice
+from sparklake.choices import parse_choice
 from sparklake.engine.base import Body, watched
-from sparklake.engine.execution import rows_in_order, run_plan, stitched
+from sparklake.engine.execution import PlanResult, rows_in_order, run_plan, stitched
 from sparklake.errors import (
     InvalidImportError,
     InvalidInputError,
     NoChangesError,
+    ReplacementError,
     StoreUnreachableError,
 )
 from sparklake.graveler.chunks import sliced
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import Interval, object_key, prefix_interval
-from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, plan_matched, plan_replace
+from sparklake.graveler.keys import Interval, object_key, prefix_interval, successor
+from sparklake.graveler.planning.plan import Plan, plan_import, plan_replace
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, Ranges, record_count
+from sparklake.graveler.ranges import Ranges, record_count
 from sparklake.namespace.swept_tree_files import check_written_tree_files
-from sparklake.rows.imports import ERROR_SCHEMA, Defect, ErrorsResult, ImportTaskSettings, Reason
+from sparklake.rows.imports import (
+    ERROR_SCHEMA,
+    Defect,
+    ErrorsResult,
+    ImportTaskSettings,
+    ImportUpdate,
+    Reason,
+)
 from sparklake.rows.results import PieceResult, decode_results
 from sparklake.stores.objects import describe_store, open_store
+from sparklake.strategies.path_globs import check_exclusions
 from sparklake.udfs.adopted_ranges import check_objects_body
 from sparklake.udfs.imports.defects import error_table
 from sparklake.udfs.imports.row_checks import import_body
-from sparklake.udfs.imports.tasks import matched_body, ranges_body
+from sparklake.udfs.imports.tasks import ranges_body, update_body
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
@@ -48,9 +57,9 @@ from sparklake.verbs.base.once import ResultCodec, VerbResult
 from sparklake.verbs.base.publish import Signature, publish, sign
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
-from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.imports.sources import OpenSource, find_object, open_source, source_name
 from sparklake.verbs.objects.owners import warn_of_ranges
+from sparklake.visible import count_of
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
@@ -76,15 +85,20 @@ class OnError(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The result of an import: its commit and the skipped rows.
+    """The result of an import: its commit, its changes and the skipped rows.
 
-    `counts` has the number of skipped rows per reason. `errors` is a table of ERROR_SCHEMA with at
-    most the first 10,000 errors. `errors_to`, if set, is the location of Parquet files with all
-    errors.
+    `added`, `changed` and `removed` count objects of the branch. `retained` counts its other
+    objects under the prefix. `counts` has the number of skipped rows per reason. `errors` is a
+    table of ERROR_SCHEMA with at most the first 10,000 errors. `errors_to`, if set, is the location
+    of Parquet files with all errors.
     """
 
     commit: Commit
     objects: int
+    added: int
+    changed: int
+    removed: int
+    retained: int
     counts: Mapping[str, int]
     errors: pa.Table
     errors_to: str | None = None
@@ -101,7 +115,8 @@ class ImportOptions:
     message: str | None = None
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
-    mode: str = ImportMode.REPLACE
+    replace: bool = False
+    exclude: Sequence[str] = ()
     on_error: str = OnError.ABORT
     errors_to: str | None = None
     if_needed: bool = False
@@ -110,6 +125,15 @@ class ImportOptions:
     def folder(self) -> str:
         """The prefix with a '/' at its end, or "" without a prefix."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The keys that an import may change, and their name in messages."""
+
+    within: Interval
+    name: str
+    is_branch: bool = False
 
 
 @dataclass(slots=True)
@@ -126,7 +150,7 @@ class _ImportResult:
 def import_objects(
     context: Context, branch: str, source: ImportSource, options: ImportOptions
 ) -> VerbResult[ImportReport]:
-    """Commit the objects of a source, replacing or adding to a branch's folder."""
+    """Commit the objects of a source: add and update them in a folder, or replace it."""
     if isinstance(source, pa.RecordBatchReader) or options.errors_to is not None:
         return _import_objects(context, branch, source, options)  # Both can be used only once.
     run = restarts(versions=True, collections=False)(_import_objects)
@@ -138,8 +162,8 @@ def _import_objects(
 ) -> VerbResult[ImportReport]:
     message = options.message or f"Import {source_name(source)}"
     signature = sign(context, message, options.committer, options.metadata)
-    source, options = _of_object(source, options)
-    mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
+    source, options, target = _of_object(source, options)
+    settings = _task_settings(context, options)
     state = open_branch(context, branch, Action.COMMIT)
     check_clean(state, "import into it")
     check_namespace(context.store)
@@ -157,16 +181,22 @@ def _import_objects(
         context=context,
         branch=branch,
         imported=imported,
-        mode=mode,
-        options=options,
+        target=target,
+        update=ImportUpdate(options.folder, opened.place, options.replace, settings.exclude),
+        if_needed=options.if_needed,
         signature=signature,
         fence=state.fence,
     )
 
     def report(commit: Commit) -> ImportReport:
+        changes = moves.changes
         return ImportReport(
             commit=commit,
             objects=record_count(imported),
+            added=changes.counts.added,
+            changed=changes.counts.changed,
+            removed=changes.counts.removed,
+            retained=changes.retained,
             counts=result.by_reason,
             errors=error_table(result.first),
             errors_to=settings.errors_to,
@@ -184,6 +214,10 @@ def _stored(report: ImportReport) -> Mapping[str, Any]:
     return {
         "commit": report.commit.id,
         "objects": report.objects,
+        "added": report.added,
+        "changed": report.changed,
+        "removed": report.removed,
+        "retained": report.retained,
         "counts": dict(report.counts),
         "errors": report.errors.slice(0, _STORED_ERRORS).to_pylist(),
         "errors_to": report.errors_to,
@@ -191,12 +225,14 @@ def _stored(report: ImportReport) -> Mapping[str, Any]:
 
 
 def _report(context: Context, stored: Mapping[str, Any]) -> ImportReport:
+    # Results of earlier versions have no counts of changes.
+    counts = ("objects", "added", "changed", "removed", "retained")
     return ImportReport(
-        context.graph.commit(stored["commit"]),
-        stored["objects"],
-        stored["counts"],
-        pa.Table.from_pylist(stored["errors"], schema=ERROR_SCHEMA),
-        stored["errors_to"],
+        commit=context.graph.commit(stored["commit"]),
+        **{name: stored.get(name, 0) for name in counts},
+        counts=stored["counts"],
+        errors=pa.Table.from_pylist(stored["errors"], schema=ERROR_SCHEMA),
+        errors_to=stored["errors_to"],
     )
 
 
@@ -204,16 +240,21 @@ RESULT: ResultCodec[ImportReport] = ResultCodec(_stored, _report)
 """The stored form of a report, with the first errors, for idempotency keys."""
 
 
-def _of_object(source: ImportSource, options: ImportOptions) -> tuple[ImportSource, ImportOptions]:
-    """Return the row of a single object, and options that keep the objects beside it."""
+def _of_object(
+    source: ImportSource, options: ImportOptions
+) -> tuple[ImportSource, ImportOptions, _Target]:
+    """Return the source with its options and target; a single object becomes a row."""
     single = find_object(source)
     if single is None:
-        return source, options
+        within = prefix_interval(options.folder.encode())
+        return source, options, _Target(within, options.folder or "/", not options.folder)
     name, size, address = single
     folder, separator, last = options.prefix.rpartition("/")
     rows = pa.table({"path": [last or name], "size": [size], "address": [address]})
-    _checked(ImportMode, options.mode, "mode")
-    return rows, replace(options, prefix=folder + separator, mode=ImportMode.ADD)
+    options = replace(options, prefix=folder + separator, exclude=())
+    path = options.folder + (last or name)
+    key = path.encode()
+    return rows, options, _Target(Interval(key, successor(key)), path)
 
 
 # --- before ---------------------------------------------------------------------------------------
@@ -224,7 +265,8 @@ def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettin
         object_key(options.folder)
     skips = _checked(OnError, options.on_error, "on_error") is OnError.SKIP
     errors_to = None if options.errors_to is None else _checked_place(context, options.errors_to)
-    return ImportTaskSettings(options.folder, time.time_ns(), skips, errors_to)
+    exclude = check_exclusions(options.exclude)
+    return ImportTaskSettings(options.folder, time.time_ns(), skips, errors_to, exclude=exclude)
 
 
 def _checked(kind: type[E], text: str, name: str) -> E:
@@ -327,17 +369,18 @@ class _ImportMoves:
     context: Context
     branch: str
     imported: Ranges
-    mode: ImportMode
-    options: ImportOptions
+    target: _Target
+    update: ImportUpdate
+    if_needed: bool
     signature: Signature
     fence: int
-    _within: Interval = field(init=False)
+    changes: PlanResult = field(init=False)
+    """The changes of the last attempt, and the changed objects from elsewhere."""
     _attempts: Attempts = field(init=False)
-    _staged: StagedLayers = field(init=False)
-    _matched: tuple[tuple[OpenPiece, ...], Ranges] = field(init=False)
+    _planned: Plan | None = field(init=False)
+    _updated: Ranges = field(init=False)
 
     def __post_init__(self) -> None:
-        self._within = prefix_interval(self.options.folder.encode())
         self._reset()
 
     def attempt(
@@ -358,7 +401,10 @@ class _ImportMoves:
             self._reset()
         head = context.graph.head(state)
         warn_of_ranges(context, state, self.imported)
-        plan = self._plan(context.tree(head))
+        base = context.tree(head)
+        ranges = self._update(base.ranges)
+        self._check_replacement(base.ranges)
+        plan = plan_replace(base.ranges, ranges, self.target.within)
         outcome = self._attempts.run(partial(apply_body, context.workspace), plan)
         tree = self._attempts.finish(plan, outcome, head.meta_range_id)
         if tree.id != head.meta_range_id:
@@ -372,37 +418,51 @@ class _ImportMoves:
                 result=report,
             )
             return VerbResult(commit)
-        if self.options.if_needed:
+        if self.if_needed:
             return VerbResult(head, changed=False)
-        folder = self.options.folder or "/"
-        raise NoChangesError(f"{state.name!r} already has all of these objects under {folder!r}")
+        raise NoChangesError(
+            f"{state.name!r} already has all of these objects under {self.target.name!r}"
+        )
 
     def _reset(self) -> None:
         """Forget the tree files of earlier attempts. A collection may delete them."""
         title = self.context.title("import", self.branch)
-        self._attempts = Attempts(self.context, title, layered=self.mode is ImportMode.ADD)
-        self._staged = StagedLayers(self.context)
-        self._matched = ((), self.imported)
+        self._attempts = Attempts(self.context, title)
+        self._planned = None
 
-    def _plan(self, base: MetaRange) -> Plan:
-        ranges = self._matching(base)
-        if self.mode is ImportMode.ADD:
-            return self._staged.plan_sides(base, [SideStream(tuple(ranges))])
-        return plan_replace(base.ranges, ranges, self._within)
-
-    def _matching(self, base: MetaRange) -> Ranges:
-        """Return durable imported ranges, with base's records where the content is equal.
+    def _update(self, base: Ranges) -> Ranges:
+        """Return durable ranges of the target's objects after the import, and count its changes.
 
         Only ranges that overlap different ranges of base are read, and only once for several bases
         with the same ones.
         """
-        plan = plan_matched(base.ranges, self.imported, self._within)
-        if not plan.stretches:
-            return self.imported
-        if plan.stretches != self._matched[0]:
-            context = self.context
+        context, update = self.context, self.update
+        plan = plan_import(base, self.imported, self.target.within, update.replaces)
+        if plan != self._planned:
             runner = context.runner(plan.records, "import", self.branch)
-            outcome = run_plan(runner, partial(matched_body, context.workspace), plan)
-            ranges = stitched(context.store, context.workspace, outcome.pieces)
-            self._matched = (plan.stretches, ranges)
-        return self._matched[1]
+            body = partial(update_body, context.workspace, update)
+            self.changes = run_plan(runner, body, plan)
+            self._updated = stitched(context.store, context.workspace, self.changes.pieces)
+            self._planned = plan
+        return self._updated
+
+    def _check_replacement(self, base: Ranges) -> None:
+        """Reject changes of objects from elsewhere, unless the import replaces them."""
+        changes = self.changes
+        differs = bool(base) and (changes.counts.total or changes.retained)
+        if self.update.replaces or not (changes.others or (self.target.is_branch and differs)):
+            return
+        if changes.others:
+            more = ", ..." if changes.others > len(changes.first_others) else ""
+            reason = (
+                f"it would change {count_of(changes.others, 'object')} that this source did not "
+                f"bring: {', '.join(map(repr, changes.first_others))}{more}"
+            )
+        else:
+            reason = f"the prefix is empty, and {self.branch!r} has other objects"
+        raise ReplacementError(
+            reason,
+            added=changes.counts.added,
+            changed=changes.counts.changed,
+            removed=changes.counts.removed + changes.retained,
+        )

@@ -40,12 +40,16 @@ _MAX_TASKS = 1024
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A checked source: the input of the tasks, its reader, and its rows, None on Spark."""
+    """A checked source: the input of the tasks, its reader, and its rows, None on Spark.
+
+    `place` is the URI above the addresses of all objects, if they have such a place.
+    """
 
     name: str
     rows: Source
     read: Read
     records: int | None = 0
+    place: str | None = None
 
     def runner(self, context: Context, branch: str) -> Runner:
         if self.records is None:
@@ -95,19 +99,22 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
     name = source_name(source)
     if isinstance(source, str | Path):
         table = find_table(context, str(source))
-        source = source if table is None else table
+        if table is not None:
+            place, rows = table
+            return OpenSource(name, rows, iter, rows.num_rows, place)
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
         with given_place(root):
             parts = split_listing(open_store(root))
         size = -(-len(parts) // _MAX_TASKS) or 1
         work = Work(encode_tasks(chunked(parts, size)))
-        return OpenSource(root, work, partial(read_listing, root))
+        return OpenSource(root, work, partial(read_listing, root), place=root)
     if isinstance(source, Inventory):
         with given_place():
             manifest = read_inventory_manifest(source)
         read = partial(read_inventory, manifest.settings)
-        return OpenSource(name, Work(encode_tasks(manifest.files)), read)
+        place = f"{manifest.settings.source}/{source.folder}".rstrip("/")
+        return OpenSource(name, Work(encode_tasks(manifest.files)), read, place=place)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         _check_columns(source.schema.names)
         if isinstance(source, pa.Table):

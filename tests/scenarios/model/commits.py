@@ -63,7 +63,11 @@ class CommitRules(Machine):
     def import_objects(self, number: int, folder: str, data: st.DataObject) -> None:
         branch, source = self.branch(data), str(self.folder / f"source-{number}")
         self.both(
-            lambda: self.repo.branch(branch).import_objects(source, folder, "import").commit,
+            lambda: (
+                self.repo.branch(branch)
+                .import_objects(source, folder, "import", replace=True)
+                .commit
+            ),
             lambda made: self.model.import_objects(branch, folder, SOURCES[number], made),
             compare=False,
         )

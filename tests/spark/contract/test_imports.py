@@ -106,15 +106,15 @@ def test_rows_of_a_dataframe(
         said: list[Any] = []
         said.append(said_of(main.import_objects(given(GOOD), "in")))
         with pytest.raises(InvalidImportError) as raised:
-            main.import_objects(given(GOOD + BAD), "in", mode="add")
+            main.import_objects(given(GOOD + BAD), "in")
         said.append((raised.value.counts, errors_of(raised.value)))
         assert main.state.commit_id == repo.resolve("main").id
         options: dict[str, Any] = {"on_error": "skip", "errors_to": str(tmp_path / repo.name)}
         more = [row(number, path=f"k/{number - 0.5}") for number in range(100, 130)]
-        report = main.import_objects(given(BAD + GOOD[:50] + more), "in", mode="add", **options)
+        report = main.import_objects(given(BAD + GOOD[:50] + more), "in", **options)
         said.append(said_of(report))
         said.append(in_order(ds.dataset(tmp_path / repo.name).to_table()))
-        said.append(said_of(main.import_objects(given(GOOD[::2]), "in/k/0", mode="replace")))
+        said.append(said_of(main.import_objects(given(GOOD[::2]), "in/k/0", replace=True)))
         said.append([(each.path, each.address) for each in repo.objects("main")])
         seen.append(said)
     on_spark, here = seen

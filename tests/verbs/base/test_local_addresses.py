@@ -68,7 +68,7 @@ def is_read_by_lakefs(address: str) -> bool:
 def test_an_import_writes_addresses_that_lakefs_reads(
     repo: Repository, main: Branch, source: Path
 ) -> None:
-    main.import_objects(str(source))
+    main.import_objects(str(source), replace=True)
     assert {each.address for each in stored_entries(repo)} == {
         f"local://{source}/{name}" for name in NAMES
     }
@@ -134,7 +134,7 @@ def test_bytes_are_shared_in_either_form(
 
 
 def test_a_purge_by_address_deletes_the_file(repo: Repository, main: Branch, source: Path) -> None:
-    main.import_objects(str(source))
+    main.import_objects(str(source), replace=True)
     commit_all(main, {"a": None}, "forget")
     repo.purge(["a"], include_external=True)
     assert not (source / "a").exists()

@@ -153,7 +153,5 @@ def test_a_report_of_google(
         assert each.checksum == md5(BODIES[each.path]).hexdigest()
         assert each.address == f"{uri}/{each.path}"
         assert each.mtime == int(TIME.timestamp()) * 10**9
-    repo.branch("main").import_objects(
-        Inventory(f"{uri}/reports/manifest.json", "raw/"), "part", mode="add"
-    )
+    repo.branch("main").import_objects(Inventory(f"{uri}/reports/manifest.json", "raw/"), "part")
     assert contents(repo, "main")["part/deep/é"] == b"deep"

@@ -32,15 +32,15 @@ def repo(folder: Path) -> Repository:
     return restored_tree(memory_lake(), folder / "ns", records, cuts=[5])
 
 
-@pytest.mark.parametrize("mode", ["replace", "add"])
-def test_an_import_of_the_same_objects(repo: Repository, folder: Path, mode: str) -> None:
+@pytest.mark.parametrize("replace", [False, True])
+def test_an_import_of_the_same_objects(repo: Repository, folder: Path, replace: bool) -> None:
     main = repo.branch("main")
     before = main.head
     with pytest.raises(NoChangesError, match="already has all of these objects"):
-        main.import_objects(str(folder / "source"), "in", mode=mode)
+        main.import_objects(str(folder / "source"), "in", replace=replace)
     assert main.head == before
     (folder / "source" / "03").write_bytes(b"another")
-    main.import_objects(str(folder / "source"), "in", mode=mode)
+    main.import_objects(str(folder / "source"), "in", replace=replace)
     assert [each.path for each in repo.diff("main~1", "main")] == ["in/03"]
 
 

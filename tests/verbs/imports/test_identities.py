@@ -48,14 +48,14 @@ def table(rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=IMPORT_SCHEMA)
 
 
-def import_rows(branch: Branch, rows: Rows, prefix: str = "", mode: str = "replace") -> str:
-    return branch.import_objects(table(rows), prefix, mode=mode).commit.id
+def import_rows(branch: Branch, rows: Rows, prefix: str = "", replace: bool = True) -> str:
+    return branch.import_objects(table(rows), prefix, replace=replace).commit.id
 
 
-def import_as_before(branch: Branch, rows: Rows, prefix: str = "", mode: str = "replace") -> str:
+def import_as_before(branch: Branch, rows: Rows, prefix: str = "", replace: bool = True) -> str:
     """Import as earlier versions did: with the content type of uploads."""
     with mock.patch.object(row_checks, "IMPORTED_CONTENT_TYPE", DEFAULT_CONTENT_TYPE):
-        return import_rows(branch, rows, prefix, mode)
+        return import_rows(branch, rows, prefix, replace)
 
 
 def types_of(repo: Repository, ref: str) -> dict[str, str]:
@@ -81,28 +81,28 @@ def test_an_entry_is_what_lakefs_would_write(repo: Repository, main: Branch, fol
     assert entry.address == f"local://{folder}/source/a"
 
 
-@pytest.mark.parametrize("mode", ["replace", "add"])
+@pytest.mark.parametrize("replace", [True, False])
 def test_an_unchanged_tree_is_no_change_in_an_old_lake(
-    repo: Repository, main: Branch, mode: str
+    repo: Repository, main: Branch, replace: bool
 ) -> None:
     rows = rows_of({f"k{number:02}": "c" for number in range(20)})
     import_as_before(main, rows, "in")
     with pytest.raises(NoChangesError):
-        import_rows(main, rows, "in", mode)
+        import_rows(main, rows, "in", replace)
     assert set(types_of(repo, "main").values()) == {DEFAULT_CONTENT_TYPE}
 
 
-@pytest.mark.parametrize("mode", ["replace", "add"])
+@pytest.mark.parametrize("replace", [True, False])
 def test_only_what_changed_is_a_change_in_an_old_lake(
-    repo: Repository, main: Branch, mode: str
+    repo: Repository, main: Branch, replace: bool
 ) -> None:
     before = {f"k{number:02}": "c" for number in range(20)}
     import_as_before(main, rows_of(before), "in")
     commit_all(main, {"other": b"1"}, "other")
     after = {**before, "k03": "changed", "new": "c"}
     del after["k10"]
-    import_rows(main, rows_of(after), "in", mode)
-    removed = {("removed", "in/k10")} if mode == "replace" else set()
+    import_rows(main, rows_of(after), "in", replace)
+    removed = {("removed", "in/k10")} if replace else set()
     assert {(each.type.value, each.path) for each in repo.diff("main~1", "main")} == {
         ("changed", "in/k03"),
         ("added", "in/new"),
@@ -180,24 +180,24 @@ trees = st.dictionaries(keys, sums, min_size=1)
 
 
 @settings(max_examples=40)
-@given(trees, trees, st.sampled_from(["replace", "add"]), st.sampled_from(["", "in"]))
+@given(trees, trees, st.booleans(), st.sampled_from(["", "in"]))
 def test_an_import_into_an_old_lake_is_a_dictionary(
-    before: dict[str, str], after: dict[str, str], mode: str, prefix: str
+    before: dict[str, str], after: dict[str, str], replace: bool, prefix: str
 ) -> None:
+    prefix = prefix if replace else "in"  # The root needs a replacement.
     with memory_folder() as folder:
         repo = memory_lake().create_repository("lake", str(folder / "ns"), range_records=2)
         main = repo.branch("main")
         commit_all(main, {"a": b"", "z": b""}, "around")
         start = f"{prefix}/" if prefix else ""
-        import_as_before(main, rows_of(before), prefix, "add")
+        import_as_before(main, rows_of(before), prefix, True)
         old = {each.path: each for each in repo.objects("main")}
         try:
-            import_rows(main, rows_of(after), prefix, mode)
+            import_rows(main, rows_of(after), prefix, replace)
         except NoChangesError:
-            assert mode == "add" or prefix
             assert {**before, **after} == before
         new = {each.path: (each.checksum, each.content_type) for each in repo.objects("main")}
-        gone = {path for path in old if mode == "replace" and path.startswith(start)}
+        gone = {path for path in old if replace and path.startswith(start)}
         expected = {
             path: (each.checksum, each.content_type)
             for path, each in old.items()

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklake import Branch, InvalidImportError, Lake, Repository
-from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRowsError, NoChangesError
+from sparklake import Branch, ImportReport, InvalidImportError, Lake, Repository
+from sparklake.errors import (
+    DirtyBranchError,
+    InvalidInputError,
+    InvalidRowsError,
+    NoChangesError,
+    ReplacementError,
+)
 from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
 from sparklake.rows.imports import IMPORT_SCHEMA
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.listings import ListingPart, split_listing
+from sparklake.strategies.path_globs import is_excluded
 from sparklake.testing.folders import memory_folder
 from sparklake.testing.lakes import commit_all, memory_lake, namespace_of
 from sparklake.udfs.imports import tasks as writing
@@ -139,17 +147,17 @@ def expected_tree(
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(specs, max_size=24), st.sampled_from(["replace", "add"]), st.sampled_from(["", "in"])
-)
-def test_rows_with_defects(given_specs: list[dict[str, Any]], mode: str, prefix: str) -> None:
+@given(st.lists(specs, max_size=24), st.booleans(), st.sampled_from(["", "in"]))
+def test_rows_with_defects(given_specs: list[dict[str, Any]], replace: bool, prefix: str) -> None:
     """Exactly the bad rows are errors; the rest is the tree that a dictionary would be."""
+    prefix = prefix if replace else "in"  # The root needs a replacement.
     with memory_folder() as folder:
         lake = memory_lake()
         repo = lake.create_repository("lake", str(folder / "namespace"), range_records=4)
         namespace = repo.info.storage_namespace
         main = repo.branch("main")
-        before = {"a": 50, "in/a": 51, "in/old": 52, "other": 53}
+        # Without a replacement, no object may be at an imported path.
+        before = {"a": 50, "in/a": 51, "in/old": 52, "other": 53} if replace else {"out/x": 54}
         put_sizes(main, before)
         main.commit("before")
         specs_here = [
@@ -185,19 +193,19 @@ def test_rows_with_defects(given_specs: list[dict[str, Any]], mode: str, prefix:
         errors = bad + lost
         if errors:
             with refused(lake, InvalidImportError, "nothing was imported from rows") as raised:
-                main.import_objects(table(rows), prefix, mode=mode)
+                main.import_objects(table(rows), prefix, replace=replace)
             assert Counter(reasons(raised.value)) == errors
         if not good:
             with refused(lake, InvalidImportError if errors else InvalidInputError, "nothing was"):
-                main.import_objects(table(rows), prefix, mode=mode, on_error="skip")
+                main.import_objects(table(rows), prefix, replace=replace, on_error="skip")
             return
-        done = main.import_objects(table(rows), prefix, mode=mode, on_error="skip")
+        done = main.import_objects(table(rows), prefix, replace=replace, on_error="skip")
         assert Counter(reasons(done)) == errors
         assert (done.skipped, done.objects) == (sum(errors.values()), len(tree))
         kept = {
             path
             for path in before
-            if path not in tree and (mode == "add" or not path.startswith(start))
+            if path not in tree and (not replace or not path.startswith(start))
         }
         found = {each.path: each for each in repo.objects("main")}
         assert set(found) == kept | set(tree)
@@ -214,17 +222,17 @@ def test_adding_takes_ranges_over_where_nothing_else_is(repo: Repository, main: 
     stage_sizes(main, {f"k/{number:03d}": 1 for number in range(40)})
     main.commit("base")
     before = {each.id for each in repo.tree("main").ranges}
-    rows = [row(f"z/{number:03d}", content_type="text/plain") for number in range(60)]
-    main.import_objects(table(rows), mode="add")
+    rows = [row(f"{number:03d}", content_type="text/plain") for number in range(60)]
+    main.import_objects(table(rows), "z/z")
     after = {each.id for each in repo.tree("main").ranges}
     assert len(before - after) <= 1, "only the open end of the base was written anew"
     assert len(paths(repo, "main")) == 100
     twin = repo.create_branch("twin", "main~1")
-    twin.stage(table(rows))
+    twin.stage(table([{**each, "path": f"z/z/{each['path']}"} for each in rows]))
     assert twin.commit("staged").meta_range_id == main.head.meta_range_id
     with pytest.raises(NoChangesError):
-        main.import_objects(table(rows), mode="add")
-    main.import_objects(table(rows[:3]), "z")
+        main.import_objects(table(rows), "z/z")
+    main.import_objects(table(rows[:3]), "z/z", replace=True)
     assert paths(repo, "main", "z/") == ["z/z/000", "z/z/001", "z/z/002"]
 
 
@@ -258,6 +266,81 @@ def test_many_rows_of_one_path(repo: Repository, main: Branch, folder: Path) -> 
     found = pa.concat_tables(written)["address"].to_pylist()
     assert sorted(found) == address[1:]
     assert [each.address for each in repo.objects("main")] == address[:1]
+
+
+def changes_of(report: ImportReport) -> tuple[int, int, int, int]:
+    return report.added, report.changed, report.removed, report.retained
+
+
+@contextmanager
+def needs_replacement(
+    branch: Branch, words: str
+) -> Iterator[pytest.ExceptionInfo[ReplacementError]]:
+    before = branch.state
+    with pytest.raises(ReplacementError, match=words) as raised:
+        yield raised
+    assert branch.state == before
+
+
+def test_an_import_changes_only_what_its_source_brought(
+    repo: Repository, main: Branch, folder: Path
+) -> None:
+    """Corrections and the objects of others need a replacement, which reports its changes."""
+    place = place_of(folder, [f"n/{number:02d}" for number in range(12)])
+    commit_all(main, {"raw/n/own": b"own", "beside": b"beside"}, "others'")
+    assert changes_of(main.import_objects(place, "raw")) == (12, 0, 0, 1)
+    (place / "n/03").unlink()
+    (place / "n/04").write_bytes(b"changed")
+    (place / "n/12").write_bytes(b"added")
+    assert changes_of(main.import_objects(str(place), "raw/")) == (1, 1, 1, 1)
+    dev = repo.create_branch("dev", "main")
+    commit_all(dev, {"raw/n/05": b"correct", "raw/n/06": b"too"}, "corrections")
+    repo.merge("dev", "main")
+    message = "it would change 2 objects that this source did not bring: 'raw/n/05', 'raw/n/06'"
+    with needs_replacement(main, message) as raised:
+        main.import_objects(place, "raw")
+    assert (raised.value.added, raised.value.changed, raised.value.removed) == (0, 2, 1)
+    (place / "n/13").write_bytes(b"added")
+    report = main.import_objects(place, "raw", exclude=["05", "n/06"])
+    assert changes_of(report) == (1, 0, 0, 1)
+    other = repo.create_branch("other", "main")
+    assert changes_of(main.import_objects(place, "raw", exclude=["n/05"], replace=True)) == (
+        0,
+        1,
+        1,
+        0,
+    )
+    assert changes_of(other.import_objects(place, "raw", replace=True)) == (0, 2, 1, 0)
+    assert paths(repo, "main") == ["beside", *(f"raw/n/{n:02d}" for n in range(14) if n != 3)]
+    assert repo.read_bytes("main", "raw/n/05") == b"correct"
+    assert repo.read_bytes("other", "raw/n/05") == b"n/05"
+
+
+def test_an_import_to_the_root_of_a_branch_with_objects_needs_a_replacement(
+    small_lake: Lake, repo: Repository, main: Branch, folder: Path
+) -> None:
+    place = place_of(folder, ["a", "b"])
+    assert changes_of(main.import_objects(place)) == (2, 0, 0, 0)
+    with refused(small_lake, NoChangesError, "already has all of these objects under '/'"):
+        main.import_objects(place)
+    (place / "c").write_bytes(b"c")
+    with needs_replacement(main, "the prefix is empty, .* [(]1 added, 0 changed"):
+        main.import_objects(place)
+    assert changes_of(main.import_objects(place, replace=True)) == (1, 0, 0, 0)
+    (place / "a").unlink()
+    assert changes_of(main.import_objects(place, replace=True)) == (0, 0, 1, 0)
+
+
+def test_excluded_paths() -> None:
+    expected = {
+        "*.tmp": ["a.tmp", "x/a.tmp", "a.tmp/b"],
+        "_log/": ["_log/1", "x/_log/y/1"],
+        "x/_log": ["x/_log/y/1"],
+        "x/**/1": ["x/_log/y/1"],
+    }
+    names = ["a", "a.tmp", "x/a.tmp", "a.tmp/b", "_log/1", "x/_log/y/1", "x/b"]
+    found = {glob: [each for each in names if is_excluded([glob], each)] for glob in expected}
+    assert found == expected
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -306,13 +389,14 @@ def test_the_table_of_errors(main: Branch, small_lake: Lake, folder: Path) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mode": "merge"}, "'merge' is not a valid mode of an import: choose replace or add"),
+        ({"exclude": "*.tmp"}, "the paths to exclude must be a list of globs, not '[*].tmp'"),
+        ({"exclude": ["a/***"]}, "must be between slashes"),
         ({"on_error": "ignore"}, "'ignore' is not a valid on_error of an import: choose abort"),
     ],
 )
-def test_choices(main: Branch, small_lake: Lake, options: dict[str, str], words: str) -> None:
+def test_choices(main: Branch, small_lake: Lake, options: dict[str, Any], words: str) -> None:
     with refused(small_lake, InvalidInputError, words):
-        main.import_objects(table([row("a")]), **options)  # type: ignore[arg-type]
+        main.import_objects(table([row("a")]), **options)
 
 
 def test_columns(main: Branch, small_lake: Lake) -> None:
@@ -402,31 +486,35 @@ def test_an_import_that_is_stopped(
     before = main.state
     monkeypatch.setattr(imports, where, stopped)
     with pytest.raises(error):
-        main.import_objects(table([row("a"), row("b")]))
+        main.import_objects(table([row("a"), row("b")]), "in")
     assert main.state == before
     assert paths(repo, "main") == ["old"]
     monkeypatch.undo()
-    main.import_objects(table([row("a"), row("b")]))
-    assert paths(repo, "main") == ["a", "b"]
+    main.import_objects(table([row("a"), row("b")]), "in")
+    assert paths(repo, "main") == ["in/a", "in/b", "old"]
 
 
-@pytest.mark.parametrize(("mode", "left"), [("add", ["a", "k", "other"]), ("replace", ["a"])])
+@pytest.mark.parametrize(
+    ("replace", "left"), [(False, ["in/a", "in/k", "in/other"]), (True, ["in/a"])]
+)
 def test_a_commit_in_the_midst_of_an_import(
-    repo: Repository, main: Branch, mode: str, left: list[str]
+    repo: Repository, main: Branch, replace: bool, left: list[str]
 ) -> None:
-    commit_all(main, {"k": b"k"}, "before")
+    commit_all(main, {"in/k": b"k"}, "before")
     again: list[None] = []
 
     def meanwhile() -> None:
         if not again:
             again.append(None)
             other = repo.create_branch("other", "main")
-            commit_all(other, {"other": b"other"}, "another writer's")
+            commit_all(other, {"in/other": b"other"}, "another writer's")
             repo.merge("other", "main")
 
     with just_before(type(repo._context.refs.branches), "move", meanwhile):
-        main.import_objects(table([row("a")]), mode=mode)
+        report = main.import_objects(table([row("a")]), "in", replace=replace)
     assert paths(repo, "main") == left
+    counts = (report.added, report.changed, report.removed, report.retained)
+    assert counts == ((1, 0, 2, 0) if replace else (1, 0, 0, 2))
 
 
 def test_a_dirty_branch(main: Branch) -> None:
@@ -503,7 +591,9 @@ def test_an_import_of_one_file(repo: Repository, main: Branch, folder: Path) -> 
     place = place_of(folder, NAMES)
     main.import_objects(place / "deep", "in")
     before = {each.path for each in repo.objects("main")}
-    main.import_objects(place / "top", "in/er/2")
+    with needs_replacement(main, "1 object that this source did not bring: 'in/er/2'"):
+        main.import_objects(place / "top", "in/er/2")
+    main.import_objects(place / "top", "in/er/2", replace=True)
     main.import_objects(str(place / "top"), "in/er/")
     main.import_objects(str(place / "top"))
     assert {each.path for each in repo.objects("main")} == before | {"in/er/top", "top"}

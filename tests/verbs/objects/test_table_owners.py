@@ -77,7 +77,8 @@ def stage(branch: Branch, folder: Path, paths: list[str]) -> None:
 
 
 def import_objects(branch: Branch, folder: Path, paths: list[str]) -> None:
-    branch.import_objects(_rows(folder, paths), mode="add")
+    (prefix,) = {each.partition("/")[0] for each in paths}
+    branch.import_objects(_rows(folder, [each.partition("/")[2] for each in paths]), prefix)
 
 
 def _rows(folder: Path, paths: list[str]) -> pa.Table:

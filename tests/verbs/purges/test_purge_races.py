@@ -299,11 +299,11 @@ def test_an_import_in_flight_checks_the_objects_that_it_adopted(
 
     main = repo.branch("main")
     with just_before(type(repo._context.refs.branches), "move", act), suppress(SparklakeError):
-        main.import_objects(rows)
+        main.import_objects(rows, replace=True)
     for each in repo.objects("main"):
         assert repo.read_bytes("main", each.path) == SECRET
     with suppress(SparklakeError):
-        main.import_objects(rows)
+        main.import_objects(rows, replace=True)
     assert repo.read_bytes("main", "p") == SECRET
 
 
