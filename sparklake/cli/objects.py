@@ -68,10 +68,8 @@ def put(
         typed = _typed("put -r", file, uri)
         raise InvalidInputError(f"{file} is not a file but a folder: write `{typed}`")
     target, metadata = folder_uri(uri), labels(meta)
-    if not recursive and (not target.key or target.key.endswith("/")):
-        if file == STDIN:
-            raise InvalidInputError(f"stdin has no name: add one, as in {target}NAME")
-        target = replace(target, key=f"{target.key}{Path(file).name}")
+    if file == STDIN and (not target.key or target.key.endswith("/")):
+        raise InvalidInputError(f"stdin has no name: add one, as in {target}NAME")
     run = invocation.once(once)
     branch = invocation.repository(target.repository).branch(target.ref)
     if recursive:
@@ -91,9 +89,9 @@ def put(
         )
         return
     with file_at(file) as path, invocation.out.working(f"copying {one_line(file)}"):
-        staged = invocation.run(
-            branch.put_file, target.key, path, metadata, content_type or "", run
-        )
+        key = target.key or Path(file).name
+        staged = invocation.run(branch.put_file, key, path, metadata, content_type or "", run)
+    target = replace(target, key=staged.path)
     text = f"staged {one_line(str(target))} ({size(staged.size)})"
     invocation.out.one(object_document(staged), text)
 

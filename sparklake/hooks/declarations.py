@@ -81,6 +81,11 @@ def parse_action(path: str, body: bytes, skip: Container[str] = ()) -> HookFile:
         except UnicodeDecodeError:
             raise InvalidHooksError("it is not UTF-8") from None
         data, node = parsed(text)
+        if not isinstance(data, dict):
+            raise InvalidHooksError(
+                "line 1: a hook file is a YAML mapping with `name`, `on` and `hooks`, not "
+                f"{data!r:.60}"
+            )
         skipped = _take_events(data, skip)
         file = _converted(data, _File, node)
         if not (file.on or skipped) or not file.hooks:
@@ -93,9 +98,9 @@ def parse_action(path: str, body: bytes, skip: Container[str] = ()) -> HookFile:
         raise InvalidHooksError(f"{path}: {error}") from None
 
 
-def _take_events(data: Any, names: Container[str]) -> Collection[str]:
+def _take_events(data: dict[str, Any], names: Container[str]) -> Collection[str]:
     """Remove the given events from a file's data, and return those it has."""
-    events = data.get("on") if isinstance(data, dict) else None
+    events = data.get("on")
     matches = [each for each in events if each in names] if isinstance(events, dict) else []
     for each in matches:
         del data["on"][each]
@@ -133,10 +138,6 @@ def _globs(event: EventName, data: Any, node: yaml.Node) -> tuple[str, ...]:
 
 
 def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any:
-    if inside == "$" and not isinstance(data, dict):
-        raise InvalidHooksError(
-            f"line 1: a hook file is a YAML mapping with `name`, `on` and `hooks`, not {data!r:.60}"
-        )
     try:
         return msgspec.convert(data, shape)
     except msgspec.ValidationError as error:
