@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+_INTEGERS = ("integer", "integer range", "int range")
+"""The names of Typer's types in messages about invalid numbers."""
+
 
 def lighten(command: Any) -> None:
     """Print help without rich and convert text without pydantic: each import takes 0.09 s."""
     command.rich_markup_mode = None
     command.short_help = first_sentence(command.help)
+    for each in command.params:
+        if each.type.name in _INTEGERS:
+            each.type.name = "whole number"
     command.get_params = _plain_params(command)
     command.format_options = _plain_options(command)
 

@@ -178,6 +178,11 @@ def test_merged_changes_that_were_reverted_are_brought_back_as_proposed(scene: S
     assert "reverted" not in failed(4, "merge", dev, main)
 
 
+def test_a_number_that_is_none(scene: Scene) -> None:
+    error = run("log", scene.uri("main"), "-n", "abc").err
+    assert "'abc' is not a valid whole number" in error
+
+
 def test_paths_without_objects_are_not_found(scene: Scene) -> None:
     scene.commit("main", {"raw/orders.csv": "1", "raw/old": "1", "raw/olds": "1"})
     scene.commit("main", {"raw/old": None})
