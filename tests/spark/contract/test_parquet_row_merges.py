@@ -238,12 +238,7 @@ def test_names_of_columns_follow_sparks_rule_of_case(repo: Repository) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "why"),
-    [
-        ("rows", "the table has no key"),
-        ("rows(x)", "no column 'x'"),
-        ("rows(day)", r"'repeated in base', such as \{\"day\":\"x\"\}"),
-        ("rows(a)", "'null key'"),
-    ],
+    [("rows(day)", r"'repeated in base', such as \{\"day\":\"x\"\}"), ("rows(a)", "'null key'")],
 )
 def test_rows_that_cannot_be_merged_are_a_conflict(repo: Repository, rule: str, why: str) -> None:
     diverge(repo, BASE)
@@ -253,6 +248,84 @@ def test_rows_that_cannot_be_merged_are_a_conflict(repo: Repository, rule: str, 
     with pytest.raises(MergeConflictError, match=why):
         repo.merge("dev", "main", rules={TABLE: rule})
     assert repo.branch("main").head == head
+
+
+TAKEN = {f"{TABLE}/**": "dest-wins"}
+TEXTS = "id int, a string, day string"
+
+
+def refused(repo: Repository, why: str, rule: str = "rows(id)", pair: str = "dev main") -> None:
+    with pytest.raises(MergeConflictError, match=why):
+        repo.merge(*pair.split(), rules={TABLE: rule})
+
+
+def test_what_refused_keys_say_leads_out(repo: Repository) -> None:
+    schema = f"{SCHEMA}, m map<string,int>"
+    base = [(*row, None) for row in BASE]
+    write(repo, "main", base, schema)
+    repo.create_branch("dev", "main")
+    write(repo, "dev", [(1, 10, "x", None), *base[1:]], schema)
+    write(repo, "main", [base[0], (2, 20, "x", None), *base[2:]], schema)
+    for rule, why in {
+        "rows": "the table has no key: list its columns, as in rows",
+        "rows(x)": "the table has no column 'x': choose from ",
+        "rows(id, ID)": "list each key column of rows once",
+        "rows(m)": "contains a map<.*choose another column",
+        "rows(day)": "day is no key of the rows.* Choose key columns that identify",
+    }.items():
+        refused(repo, why, rule)
+    repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    merged = [(1, 10, "x"), (2, 20, "x"), *BASE[2:]]
+    assert content(repo) == merged
+    write(repo, "dev", [(1, 10, "x"), *merged])
+    write(repo, "main", merged[1:])
+    refused(repo, "1 key with 'repeated in source'.* or repair the rows of that side")
+    write(repo, "dev", [(1, 10, "x"), *merged[1:3]])
+    repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    assert content(repo) == merged[1:3]
+
+
+def test_what_refused_types_say_leads_out(repo: Repository) -> None:
+    texts = [(1, "10", "x"), (2, "2", "x"), (3, "3", "y"), (4, "4", "y")]
+    diverge(repo, BASE)
+    write(repo, "dev", texts, TEXTS)
+    write(repo, "main", [BASE[0], (2, 20, "x"), *BASE[2:]])
+    refused(repo, "which does not keep all values. Make the same change on both sides, or take")
+    repo.create_branch("taken", "main")
+    repo.merge("dev", "taken", rules=TAKEN)
+    assert content(repo, "taken") == content(repo)
+    write(repo, "main", [(1, 1.5, "x")], "id int, a double, day string")
+    refused(repo, "both sides changed a column differently. Give it the same type on both sides")
+    write(repo, "main", [*texts[:1], (2, "20", "x"), *texts[2:]], TEXTS)
+    repo.merge("dev", "main", rules={TABLE: "rows(id, then=dest-wins)"})
+    assert content(repo) == [*texts[:1], (2, "20", "x"), *texts[2:]]
+
+
+def test_what_a_type_in_some_partitions_says_leads_out(repo: Repository) -> None:
+    options = {"partition_by": ["day"]}
+    diverge(repo, BASE, **options)
+    some = {"mode": "overwrite-partitions", "schema_check": False, **options}
+    wide = "id int, a bigint, day string"
+    write(repo, "dev", [(1, 10, "x"), (2, 2, "x")], wide, **some)
+    write(repo, "main", [(1, 1, "x"), (2, 20, "x")], **some)
+    refused(repo, "unchanged files such as .* keep the old ones: rewrite the table on that side")
+    write(repo, "dev", [(1, 10, "x"), *BASE[1:]], wide, **options)
+    repo.merge("dev", "main", rules={TABLE: "rows(id)"})
+    assert content(repo) == [(1, 10, "x"), (2, 20, "x"), *BASE[2:]]
+
+
+def test_what_merge_bases_with_other_columns_say_leads_out(repo: Repository) -> None:
+    diverge(repo, BASE)
+    write(repo, "dev", [(1, "1", "x")], TEXTS)
+    write(repo, "main", [(1, 10, "x")])
+    for name, first, second in (("x", "dev", "main"), ("y", "main", "dev")):
+        repo.create_branch(name, first)
+        repo.merge(second, name, rules=TAKEN)
+    write(repo, "x", [(1, "2", "x")], TEXTS)
+    write(repo, "y", [(1, 20, "x")])
+    refused(repo, "the merge bases disagree on the columns of .*dest-wins", pair="x y")
+    repo.merge("x", "y", rules=TAKEN)
+    assert content(repo, "y") == [(1, 20, "x")]
 
 
 @pytest.mark.system
