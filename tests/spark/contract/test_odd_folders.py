@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ENGINE = "auto"
+
+THREADS, JOB = 4, 25
+"""The threads of one session, and the reads whose rows one job of Spark compares."""
 
 Files = Mapping[str, bytes]
 
@@ -97,54 +105,124 @@ class Folders:
         return sink.getvalue()
 
 
-def outcome(read: Callable[[], DataFrame]) -> tuple[list[tuple[str, str]], list[str]] | Exception:
+Columns = list[tuple[str, str]]
+
+
+def columns_of(read: Callable[[], DataFrame]) -> tuple[DataFrame, Columns] | Exception:
     try:
         rows = read()
-        columns = [(each.name, each.dataType.simpleString()) for each in rows.schema.fields]
-        return columns, sorted(repr(tuple(row)) for row in rows.collect())
+        return rows, [(each.name, each.dataType.simpleString()) for each in rows.schema.fields]
     except Exception as error:  # noqa: BLE001  (of Spark, of py4j or ours)
         return error
 
 
-def differences(
+def rows_of(frames: Sequence[DataFrame]) -> list[list[str]] | Exception:
+    """Return the rows of each frame as texts, in one job."""
+    try:
+        texts = [
+            frame.select(F.lit(at).alias("at"), F.struct("*").cast("string").alias("row"))
+            for at, frame in enumerate(frames)
+        ]
+        rows = [list[str]() for _ in frames]
+        for at, text in reduce(type(texts[0]).union, texts).collect():
+            rows[at].append(text)
+        return [sorted(each) for each in rows]
+    except Exception as error:  # noqa: BLE001  (of Spark, of py4j or ours)
+        return error
+
+
+@dataclass
+class Read:
+    """A read of a folder by both, and what is wrong with it, if anything."""
+
+    names: list[str]
+    theirs: tuple[DataFrame, Columns] | Exception
+    ours: tuple[DataFrame, Columns] | Exception
+    kind: str = ""
+    wrong: str = ""
+
+    def compare(self) -> None:
+        """Compare the columns, unless rows decide."""
+        is_refused = isinstance(self.ours, (InvalidInputError, ObjectNotFoundError))
+        is_same = isinstance(self.ours, Exception) and type(self.ours) is type(self.theirs)
+        if isinstance(self.theirs, Exception):
+            self.kind = "raised by both"
+            self.blame(is_refused or is_same)
+        elif is_refused:
+            self.kind = "refused"
+        else:
+            self.kind = "equal"
+            self.blame(not isinstance(self.ours, Exception) and self.ours[1] == self.theirs[1])
+
+    def blame(self, is_right: bool, more: object = "") -> None:
+        what = f"{self.names}: {self.theirs!s:.300} | {self.ours!s:.300} {more}"
+        self.wrong = "" if is_right else what
+
+    @property
+    def frames(self) -> list[DataFrame]:
+        if self.wrong or isinstance(self.theirs, Exception) or isinstance(self.ours, Exception):
+            return []
+        return [self.theirs[0], self.ours[0]]
+
+
+def compare_rows(reads: Sequence[Read]) -> None:
+    """Compare the rows of many reads in one job, or if it fails, in one for each."""
+    reads = [each for each in reads if each.frames]
+    if not reads:
+        return
+    rows = rows_of([frame for each in reads for frame in each.frames])
+    if not isinstance(rows, Exception):
+        for at, each in enumerate(reads):
+            each.blame(rows[2 * at] == rows[2 * at + 1], rows[2 * at : 2 * at + 2])
+    elif len(reads) > 1:
+        for each in reads:
+            compare_rows([each])
+    else:
+        theirs, ours = (rows_of([each]) for each in reads[0].frames)
+        is_refused = isinstance(ours, (InvalidInputError, ObjectNotFoundError))
+        is_same = isinstance(theirs, Exception) and type(theirs) is type(ours)
+        reads[0].blame(is_refused or is_same, f"{theirs!s:.300} | {ours!s:.300}")
+        reads[0].kind = "raised by both" if isinstance(theirs, Exception) else "refused"
+
+
+def reads_of(
     spark: SparkSession, lake: Lake, repo: Repository, place: Path, folders: list[Files]
-) -> Iterator[tuple[str, str]]:
-    """Yield the outcome of each folder, and what is wrong with it, if anything."""
+) -> list[Read]:
     main = repo.branch("main")
     objects = {
         f"t{at}/{name}": body for at, each in enumerate(folders) for name, body in each.items()
     }
     main.put_many(objects)
+    main.commit("odd folders")
     for path, body in objects.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(body)
-    for at, names in enumerate(folders):
-        theirs = outcome(lambda at=at: spark.read.parquet(str(place / f"t{at}")))
-        reads = [lambda at=at: repo.read("main", f"t{at}")]
+
+    def read(at: int) -> list[Read]:
+        names = sorted(folders[at])
+        theirs = columns_of(lambda: spark.read.parquet(str(place / f"t{at}")))
+        ours = [lambda: repo.read("main", f"t{at}")]
         if at % 10 == 0:
-            path = f"lakefs://{repo.name}/main/t{at}"
-            reads.append(lambda path=path: lake.read.parquet(path))
-            table = f"lakefs.`{repo.name}`.main.t{at}"
-            reads.append(lambda table=table: lake.sql(f"SELECT * FROM {table}"))
-        for read in reads:
-            ours = outcome(read)
-            what = f"{sorted(names)}: {theirs!s:.300} | {ours!s:.300}"
-            is_refused = isinstance(ours, (InvalidInputError, ObjectNotFoundError))
-            is_same = isinstance(ours, Exception) and type(ours) is type(theirs)
-            if isinstance(theirs, Exception):
-                yield "raised by both", "" if is_refused or is_same else what
-            elif is_refused:
-                yield f"refused: {str(ours)[-90:]}", ""
-            else:
-                yield "equal", "" if ours == theirs else what
+            path, table = f"lakefs://{repo.name}/main/t{at}", f"lakefs.`{repo.name}`.main.t{at}"
+            ours.append(lambda: lake.read.parquet(path))
+            ours.append(lambda: lake.sql(f"SELECT * FROM {table}"))
+        reads = [Read(names, theirs, columns_of(each)) for each in ours]
+        for each in reads:
+            each.compare()
+        return reads
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        reads = list(chain.from_iterable(threads.map(read, range(len(folders)))))
+        list(threads.map(compare_rows, (reads[at : at + JOB] for at in range(0, len(reads), JOB))))
+    return reads
 
 
 def check(
     spark: SparkSession, lake: Lake, repo: Repository, place: Path, folders: list[Files]
 ) -> Counter[str]:
-    results = list(differences(spark, lake, repo, place, folders))
-    assert [wrong for _, wrong in results if wrong] == []
-    return Counter(kind.split(":")[0] for kind, _ in results)
+    reads = reads_of(spark, lake, repo, place, folders)
+    assert [each.wrong for each in reads if each.wrong] == []
+    return Counter(each.kind for each in reads)
 
 
 @pytest.mark.system
