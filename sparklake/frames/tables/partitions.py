@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
 from sparklake.metadata.delta.table_files import (
@@ -72,6 +73,19 @@ class PartitionColumns:
     _root: str = ""
     stray: str | None = None
     """A folder that is no partition. Spark skips its files in a table without partitions."""
+    _has_empty: bool = False
+    """Whether the table's own folder has an empty file, beside which partitions must start."""
+
+    def add_files(self, files: pa.RecordBatch) -> None:
+        """Add files, given as FILE_SCHEMA. Those in different layouts are rejected."""
+        relative = files.column("relative")
+        is_empty = pc.and_(
+            pc.equal(files.column("size"), 0), pc.invert(pc.match_substring(relative, "/"))
+        )
+        self.add(relative.filter(pc.invert(is_empty)))
+        self._has_empty |= bool(pc.any(is_empty).as_py())
+        if self._has_empty and self._root:
+            raise self._different("")
 
     def add(self, relative: pa.Array) -> None:
         """Add the paths of files. Files in different layouts are rejected."""
@@ -86,13 +100,16 @@ class PartitionColumns:
             elif [name for name, _ in partition] != list(self.values) or (
                 partition and root != self._root
             ):
-                raise InvalidInputError(
-                    f"{folder or './'!r} and {self._example or './'!r} have different partition "
-                    "folders: read the tables below them one by one, move files that do not belong "
-                    "to the table, or read all files with the option recursiveFileLookup=true"
-                )
+                raise self._different(folder)
             for name, text in partition:
                 self.values[name].add(text)
+
+    def _different(self, folder: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{folder or './'!r} and {self._example or './'!r} have different partition folders: "
+            "read the tables below them one by one, move files that do not belong to the table, or "
+            "read all files with the option recursiveFileLookup=true"
+        )
 
     def add_names(self, relative: Iterable[str]) -> None:
         """Add the paths of files, one for each folder in memory."""

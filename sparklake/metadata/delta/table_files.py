@@ -59,19 +59,16 @@ def plain_files(
     batches: Iterable[pa.RecordBatch],
     folder: str,
     spark_uris: Callable[[pa.Array], pa.Array],
-    observe: Callable[[pa.Array], Any] = len,
+    observe: Callable[[pa.RecordBatch], Any] = len,
 ) -> Iterator[pa.RecordBatch]:
     """Convert the objects with rows of a table without metadata, as `data_files`.
 
-    `observe` gets the names of all visible files: those in other folders may be in conflict.
+    `observe` gets all visible files: those in other folders may be in conflict.
     """
     for rows in data_files(batches, folder, spark_uris):
-        relative = rows.column("relative")
-        has_bytes = pc.greater(rows.column("size"), 0)
-        # Empty files in the folder itself are harmless beside partitions.
-        observe(relative.filter(pc.or_(has_bytes, pc.match_substring(relative, "/"))))
-        has_rows = pc.invert(pc.match_substring_regex(relative, _STRAY))
-        yield rows.filter(pc.and_(has_rows, has_bytes))
+        observe(rows)
+        has_rows = pc.invert(pc.match_substring_regex(rows.column("relative"), _STRAY))
+        yield rows.filter(pc.and_(has_rows, pc.greater(rows.column("size"), 0)))
 
 
 def is_hidden(relative: bytes) -> bool:

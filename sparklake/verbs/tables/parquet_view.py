@@ -107,7 +107,7 @@ class _FileTotals:
     @staticmethod
     def of(table: TableVersion) -> _FileTotals:
         listing, numbers = _FileTotals(), []
-        observe = listing.columns.add
+        observe = listing.columns.add_files
         for batch in plain_files(table.objects.batches(), table.folder, spark_uris, observe):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
             listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))

@@ -259,4 +259,4 @@ def _data_files(
     elif columns is None:
         yield from data_files(batches, table.folder, spark_uris)
     else:
-        yield from plain_files(batches, table.folder, spark_uris, columns.add)
+        yield from plain_files(batches, table.folder, spark_uris, columns.add_files)

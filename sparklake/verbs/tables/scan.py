@@ -35,7 +35,7 @@ def _scan_parquet(table: TableVersion) -> Scan:
 
     columns, files = PartitionColumns(), []
     addresses = table.objects.batches()
-    for batch in plain_files(addresses, table.folder, lambda each: each, columns.add):
+    for batch in plain_files(addresses, table.folder, lambda each: each, columns.add_files):
         rows = (batch.column(each).to_pylist() for each in ("relative", "uri", "size"))
         for relative, address, size in zip(*rows, strict=True):
             files.append(parquet_file(table, relative, address, size))

@@ -65,6 +65,13 @@ BROKEN = (
     *(("backup/a",), ("p=1/a", "P=2/a"), ("p=1/x/y/a", "p=1/a"), ("sub/p=1/a", "a")),
 )
 
+FOUND = (
+    ("sub/p=1/a.parquet", "sub/p=2/a.parquet", "zz-empty.parquet"),
+    ("p=1/sub/q=2/a.parquet", "zz-empty.parquet"),
+    ("sub/p=1/a.parquet", "a-empty.parquet"),
+)
+"""Folders that Spark cannot read, because of an empty file above the root of partitions."""
+
 
 class Folders:
     """Random folders. The rows of all files differ."""
@@ -76,7 +83,9 @@ class Folders:
     def folder(self) -> Files:
         names = self._names()
         names += self.random.sample(JUNK, self.random.randint(0, 3))
-        column = self.random.choice(["v", "v", "v", "p", "P"])
+        return self.files(names, self.random.choice(["v", "v", "v", "p", "P"]))
+
+    def files(self, names: Sequence[str], column: str = "v") -> Files:
         return {name: self._file(name, column) for name in names}
 
     def _names(self) -> list[str]:
@@ -230,8 +239,10 @@ def test_a_sample_of_odd_folders(
     spark: SparkSession, lake: Lake, repo: Repository, tmp_path: Path
 ) -> None:
     made = Folders(seed=1)
-    counts = check(spark, lake, repo, tmp_path / "local", [made.folder() for _ in range(25)])
+    folders = [made.folder() for _ in range(25)] + [made.files(each) for each in FOUND]
+    counts = check(spark, lake, repo, tmp_path / "local", folders)
     assert counts["equal"] > 12
+    assert counts["raised by both"] >= len(FOUND)
 
 
 @pytest.mark.exhaustive
