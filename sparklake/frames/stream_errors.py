@@ -1,4 +1,4 @@
-"""Errors of a lake in streaming queries, whose text Spark quotes in an exception of its own."""
+"""A lake's errors in streaming queries, which Spark quotes in its own exception."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def commit_version(name: str) -> int | None:
 
 
 def is_log_file(name: str) -> bool:
-    """Return whether a file of a log is a commit, or a part of a checkpoint."""
+    """Return whether a log file is a commit or a checkpoint part."""
     return bool(_COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name))
 
 

@@ -1,4 +1,4 @@
-"""Plans of streaming reads: the files that each commit of a branch adds to a table."""
+"""Plans of streaming reads: the files that each commit on a branch adds to a table."""
 
 from __future__ import annotations
 
