@@ -1,4 +1,4 @@
-"""What every merge of streams must hold to: the dict oracle, and the diff of its three sides."""
+"""Checks shared by all merge tests: against the dict oracle and the diff of three sides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_merge(
     triple = Triple(base, source, dest)
     blocks = [list(side) for side in blocks_of(sided(*triple), sizes)]
     rows = rows_of(three_way_diff(*map(iter, blocks)))
-    shown = [row for row in rows if isinstance(row, Conflict)]
+    conflict_rows = [row for row in rows if isinstance(row, Conflict)]
     changes = {row.key: row for row in rows if isinstance(row, Change)}
     for key, row in changes.items():
         assert identity_or_none(key, row.left) == dest.get(key)
@@ -48,12 +48,12 @@ def check_merge(
         expected, conflicts = oracle.merged(*triple, winner)
         assert result == expected
         assert [each.key for each in decided] == conflicts
-        assert decided == shown, "the diff and the merge see other conflicts"
-        # But for its conflicts, what the diff shows is what the merge does.
-        taken = {key: identity_or_none(key, row.right) for key, row in changes.items()}
+        assert decided == conflict_rows, "the diff and the merge see other conflicts"
+        # Except for conflicts, the diff lists exactly the changes of the merge.
+        dest_changes = {key: identity_or_none(key, row.right) for key, row in changes.items()}
         settled = {key: winner.get(key) for key in conflicts}
-        assert oracle.changed(dest, taken | settled) == expected
-    for each in shown:
+        assert oracle.changed(dest, dest_changes | settled) == expected
+    for each in conflict_rows:
         stored = (each.base, each.source, each.dest)
         assert tuple(identity_or_none(each.key, one) for one in stored) == triple.identities(
             each.key
@@ -61,7 +61,7 @@ def check_merge(
 
 
 def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record], ...]:
-    """Return streams whose data says which side a record is from: merges never look at it."""
+    """Return streams whose data contains the side; merges ignore data."""
     sides = {b"base": base, b"source": source, b"dest": dest}
     return tuple(records_of(each, data) for data, each in sides.items())
 
@@ -69,12 +69,12 @@ def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record
 def blocks_of(
     streams: Iterable[list[Record]], sizes: Sequence[int] = SIZES
 ) -> list[Iterator[Block]]:
-    """Return streams in blocks that are cut at other places in each."""
+    """Return streams as blocks, with different bounds in each stream."""
     return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
 
 
 def rows_of(stream: Iterable[algebra.BlockChanges]) -> list[Change | Conflict]:
-    """Return the rows of columns of changes, none of which may be empty."""
+    """Return the rows of change columns, all of them non-empty."""
     columns = list(stream)
     assert all(map(len, columns))
     return [row for each in columns for row in each]

@@ -1,4 +1,4 @@
-"""What a three-way merge does with one key: all 15 rows, and what each strategy makes of them.
+"""The fifteen rows of a three-way merge, with the result of each strategy.
 
 A, B and C are identities, X is an absent record. The first ten rows are those of lakeFS's page on
 merging; in the last five, base is absent. The merge without a strategy ends in CONFLICT where

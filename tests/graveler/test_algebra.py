@@ -56,7 +56,7 @@ def test_every_row_is_merged(row: Row, strategy: Strategy) -> None:
 
 
 def arrangements(keys: int) -> Iterator[tuple[Contents, Contents, Contents]]:
-    """Yield every arrangement of identities A, B, C or none over the keys of three sides.
+    """Yield every arrangement of identities A, B, C or none over the keys.
 
     Identities are only ever compared, so of arrangements that differ in their names alone the one
     that names them in order stands for all.
@@ -80,7 +80,7 @@ def arrangements(keys: int) -> Iterator[tuple[Contents, Contents, Contents]]:
         )
 
 
-def test_arrangements_are_every_one_but_for_names() -> None:
+def test_arrangements_cover_every_shape() -> None:
     def shape(sides: tuple[bytes | None, ...]) -> tuple[int, ...]:
         names: dict[bytes, int] = {}
         return tuple(
@@ -102,7 +102,7 @@ def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
 
 @pytest.mark.system
 @given(contents, contents, contents)
-def test_any_merge(base: Contents, source: Contents, dest: Contents) -> None:
+def test_random_merge_matches_the_oracle(base: Contents, source: Contents, dest: Contents) -> None:
     check_merge(base, source, dest)
 
 
@@ -113,8 +113,8 @@ def test_equal_identities_keep_the_record_of_dest() -> None:
     assert rows_of(three_way_diff(*blocks_of(streams))) == []
 
 
-def test_identities_of_other_keys_are_never_compared() -> None:
-    """Dest's `b` has the identity of base's next key, which says nothing of `b`."""
+def test_identities_of_different_keys_are_never_compared() -> None:
+    """Dest's `b` has the identity of base's next key."""
     base = {b"a": b"A", b"c": b"A"}
     source = {b"a": b"A", b"c": b"A"}
     dest = {b"a": b"A", b"b": b"A", b"c": b"A"}
@@ -124,26 +124,26 @@ def test_identities_of_other_keys_are_never_compared() -> None:
 
 def test_a_merge_holds_one_block_of_each_side() -> None:
     """Block come out as they go in: nothing waits for the end of a stream."""
-    asked: list[bytes] = []
+    requested_keys: list[bytes] = []
 
     def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Block]:
         for block in in_blocks(records_of(pairs), [1]):
-            asked.append(block.first_key)
+            requested_keys.append(block.first_key)
             yield block
 
     everything = dict.fromkeys(KEYS, b"A")
     sides = (stream(everything), stream(everything), stream(everything))
     merged = merge(*sides, take_side(Strategy.DEST_WINS))
     next(merged)
-    assert asked.count(max(asked)) <= 3
-    assert max(asked) <= sorted(KEYS)[1]
+    assert requested_keys.count(max(requested_keys)) <= 3
+    assert max(requested_keys) <= sorted(KEYS)[1]
 
 
 # --- diff -----------------------------------------------------------------------------------------
 
 
 @given(contents, contents)
-def test_a_diff_is_that_of_dicts(left: Contents, right: Contents) -> None:
+def test_diff_matches_the_difference_of_dicts(left: Contents, right: Contents) -> None:
     streams = records_of(left, b"left"), records_of(right, b"right")
     rows = rows_of(diff(*blocks_of(streams)))
     assert {
@@ -192,7 +192,7 @@ def test_staged_layers_are_applied_newest_first(layers: list[Changes], base: Con
     assert rows == rows_of(diff(*blocks_of([records_of(base), records_of(after)])))
 
 
-def test_a_change_to_the_same_identity_is_none() -> None:
+def test_staging_the_same_identity_is_not_a_change() -> None:
     """The committed record stays, with its address and its time."""
     committed, staged = [encode_record(b"k", b"A", data) for data in (b"old", b"new")]
     counts = ChangeCounts()
@@ -202,7 +202,7 @@ def test_a_change_to_the_same_identity_is_none() -> None:
     assert counts.total == 0
 
 
-def test_a_tombstone_of_a_missing_key_is_nothing() -> None:
+def test_a_tombstone_of_a_missing_key_is_not_a_change() -> None:
     counts = ChangeCounts()
     layer = block_of_records([tombstone(b"k")])
     assert flat(apply([[layer]], [], counts)) == []

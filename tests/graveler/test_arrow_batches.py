@@ -13,22 +13,22 @@ BATCH = pa.record_batch(
 )
 
 
-def test_a_column_replaces_the_one_of_its_name() -> None:
+def test_a_new_column_replaces_one_of_the_same_name() -> None:
     changed = with_column(BATCH, "n", pa.array([3.5, 4.5]))
     assert changed.to_pydict() == {"n": [3.5, 4.5], "t": ["a", "b"]}
     assert changed.schema.metadata == {b"k": b"v"}
-    kept = with_column(BATCH, BATCH.schema.field("n"), pa.array([3, 4]))
-    assert kept.schema.equals(BATCH.schema, check_metadata=True)
+    same_field = with_column(BATCH, BATCH.schema.field("n"), pa.array([3, 4]))
+    assert same_field.schema.equals(BATCH.schema, check_metadata=True)
 
 
-def test_a_column_of_another_name_comes_last() -> None:
+def test_a_column_with_a_new_name_is_appended() -> None:
     wider = with_column(BATCH, pa.field("x", pa.bool_(), False), pa.array([True, False]))
     assert wider.schema.names == ["n", "t", "x"]
     assert not wider.schema.field("x").nullable
     assert BATCH.schema.names == ["n", "t"]
 
 
-def test_a_column_has_the_length_of_the_batch() -> None:
+def test_a_column_of_a_different_length_is_rejected() -> None:
     with pytest.raises((pa.ArrowInvalid, ValueError)):
         with_column(BATCH, "n", pa.array([1])).validate(full=True)
 
@@ -37,5 +37,5 @@ def test_a_column_has_the_length_of_the_batch() -> None:
     ("kind", "expected"),
     [(pa.string(), True), (pa.large_string(), True), (pa.binary(), False), (pa.null(), False)],
 )
-def test_types_of_text(kind: pa.DataType, expected: bool) -> None:
+def test_only_string_types_are_text(kind: pa.DataType, expected: bool) -> None:
     assert is_text(kind) is expected

@@ -1,4 +1,4 @@
-"""Blocks of records, against lists of tuples."""
+"""Record blocks, compared with lists of tuples."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_si
 
 
 def unread(records: list[Record]) -> Block:
-    """Return a block as it comes out of another writer's file: no length has been read yet."""
+    """Return a block as read from a foreign file, before any length is parsed."""
     if not records:
         return EMPTY
     return block_of_encoded(EncodedRecords(block_of_records(records).encoded.entries))
 
 
 def packed(records: list[Record]) -> Block:
-    """Return a block as it comes out of a file of ours: no data block has been opened yet."""
+    """Return a block as read from our own file, with all data blocks closed."""
     if not records:
         return EMPTY
     read = read_sstable("table", make_table(block_of_records(records)).file)
@@ -49,7 +49,7 @@ def packed(records: list[Record]) -> Block:
 
 
 def mixed(records: list[Record]) -> Block:
-    """Return a block of which some is packed and some is not."""
+    """Return a block with both packed and open records."""
     makers = (packed, block_of_records, unread)
     thirds = range(0, len(records), 3)
     return concatenated(
@@ -57,12 +57,12 @@ def mixed(records: list[Record]) -> Block:
     )
 
 
-made = pytest.mark.parametrize("make", [block_of_records, unread, packed, mixed])
+every_block_kind = pytest.mark.parametrize("make", [block_of_records, unread, packed, mixed])
 
 
-@made
+@every_block_kind
 @given(records=some_records)
-def test_records_come_back(make, records: list[Record]) -> None:
+def test_a_block_returns_its_records(make, records: list[Record]) -> None:
     block = make(records)
     assert len(block) == len(records)
     assert [block.record(at) for at in range(len(block))] == records
@@ -74,9 +74,9 @@ def test_records_come_back(make, records: list[Record]) -> None:
     assert block.position(b"\xff" * 5) == len(records)
 
 
-@made
+@every_block_kind
 @given(records=some_records, others=st.lists(keys, max_size=5))
-def test_a_single_record_is_found(make, records: list[Record], others: list[bytes]) -> None:
+def test_a_single_record_is_looked_up(make, records: list[Record], others: list[bytes]) -> None:
     block, there = make(records), dict(records)
     for key in [*there, *others, b"", b"\xff" * 5]:
         assert block.stored(key) == there.get(key)
@@ -84,9 +84,11 @@ def test_a_single_record_is_found(make, records: list[Record], others: list[byte
         assert not block.units[0].table.contents, "nothing stays open"
 
 
-@made
+@every_block_kind
 @given(records=some_records, data=st.data())
-def test_parts_of_blocks(make, records: list[Record], data: st.DataObject) -> None:
+def test_slices_of_a_block_equal_slices_of_a_list(
+    make, records: list[Record], data: st.DataObject
+) -> None:
     start = data.draw(st.integers(0, len(records)))
     stop = data.draw(st.integers(start, len(records)))
     block = make(records)
@@ -106,16 +108,16 @@ def test_parts_of_blocks(make, records: list[Record], data: st.DataObject) -> No
     ]
 
 
-@made
+@every_block_kind
 @given(records=some_records, others=some_records, data=st.data())
-def test_an_edit_drops_and_adds(
+def test_an_edit_drops_and_adds_records(
     make, records: list[Record], others: list[Record], data: st.DataObject
 ) -> None:
     dropped = [data.draw(st.booleans()) for _ in records]
-    kept = dict(each for each, drop in zip(records, dropped, strict=True) if not drop)
-    added = [each for each in others if each[0] not in kept]
+    retained = dict(each for each, drop in zip(records, dropped, strict=True) if not drop)
+    added = [each for each in others if each[0] not in retained]
     result = edited(make(records), np.array(dropped, bool), make(added))
-    assert result.records() == sorted({**kept, **dict(added)}.items())
+    assert result.records() == sorted({**retained, **dict(added)}.items())
 
 
 @given(st.lists(some_records, min_size=1, max_size=4), st.integers(1, 7))
@@ -124,41 +126,41 @@ def test_aligned_blocks_hold_the_same_keys(sides: list[list[Record]], size: int)
         [mixed(side[at : at + size + number]) for at in range(0, len(side), size + number)]
         for number, side in enumerate(sides)
     ]
-    seen: list[list[Record]] = [[] for _ in sides]
+    aligned_records: list[list[Record]] = [[] for _ in sides]
     last = b""
     for blocks in aligned(*streams):
         firsts = [block.first_key for block in blocks if len(block)]
         assert firsts
         assert min(firsts) > last
         last = max(block.last_key for block in blocks if len(block))
-        for side, block in zip(seen, blocks, strict=True):
+        for side, block in zip(aligned_records, blocks, strict=True):
             side.extend(block.records())
-    assert seen == sides
+    assert aligned_records == sides
 
 
-@made
-@given(records=some_records, wanted=st.lists(keys, unique=True, max_size=9))
-def test_keys_are_found(make, records: list[Record], wanted: list[bytes]) -> None:
-    wanted.sort()
-    asked = block_of_records([encode_record(key, b"i", b"") for key in wanted])
-    places, found = make(records).find(asked.keys)
+@every_block_kind
+@given(records=some_records, searched=st.lists(keys, unique=True, max_size=9))
+def test_find_agrees_with_bisection(make, records: list[Record], searched: list[bytes]) -> None:
+    searched.sort()
+    searched_block = block_of_records([encode_record(key, b"i", b"") for key in searched])
+    places, matches = make(records).find(searched_block.keys)
     there = [key for key, _ in records]
-    assert places.tolist() == [bisect_left(there, key) for key in wanted]
-    assert found.tolist() == [key in there for key in wanted]
+    assert places.tolist() == [bisect_left(there, key) for key in searched]
+    assert matches.tolist() == [key in there for key in searched]
 
 
-def test_tombstones_are_told() -> None:
+def test_tombstones_are_marked() -> None:
     records = sorted([tombstone(b"a"), encode_record(b"b", b"\0", b""), tombstone(b"c")])
     assert block_of_records(records).tombstones.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("records", [[b"b", b"a"], [b"a", b"a"]])
-def test_keys_out_of_order_are_told(records: list[bytes]) -> None:
+def test_keys_out_of_order_are_detected(records: list[bytes]) -> None:
     block = block_of_records([encode_record(key, b"i", b"") for key in records])
     assert not block.encoded.is_ascending
 
 
-def test_entries_of_another_form_are_refused() -> None:
+def test_malformed_entries_are_rejected() -> None:
     entry = block_of_records([encode_record(b"key", b"i", b"d")]).encoded.entries[0].as_py()
     for bad in (b"\1" + entry[1:], entry.replace(b"key\1", b"key\2"), entry + b"more"):
         with pytest.raises(CorruptFileError):
@@ -174,7 +176,7 @@ def ids_of(rows: list[tuple[int, int]]) -> np.ndarray:
 
 
 @given(st.lists(st.integers(0, 40), unique=True), st.lists(st.integers(0, 40), unique=True))
-def test_unequal_ids(left: list[int], right: list[int]) -> None:
+def test_unequal_marks_the_ids_of_one_side(left: list[int], right: list[int]) -> None:
     left, right = sorted(left), sorted(right)
     masks = unequal(*(ids_of([(each, each) for each in side]) for side in (left, right)))
     assert masks[0].tolist() == [each not in right for each in left]
@@ -185,7 +187,7 @@ few = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, max
 
 
 @given(few, few)
-def test_ids_whose_first_words_collide_are_told_apart(
+def test_ids_with_equal_first_words_are_distinguished(
     left: list[tuple[int, int]], right: list[tuple[int, int]]
 ) -> None:
     masks = unequal(ids_of(left), ids_of(right))

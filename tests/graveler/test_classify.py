@@ -15,7 +15,7 @@ def test_every_row_is_classified(row: Row) -> None:
 
 
 @for_each("row", MERGE_TABLE)
-def test_the_strategies_of_the_table_say_what_the_outcome_says(row: Row) -> None:
+def test_strategies_of_the_merge_table_follow_from_the_outcome(row: Row) -> None:
     for strategy in Strategy:
         settled = {
             KeyOutcome.SAME: row.dest,
@@ -27,8 +27,8 @@ def test_the_strategies_of_the_table_say_what_the_outcome_says(row: Row) -> None
     assert row.is_conflict or row.no_strategy == row.source_wins == row.dest_wins
 
 
-def test_the_table_is_whole() -> None:
-    """Every arrangement of sides is one of the rows, but for the names of identities."""
+def test_the_merge_table_has_every_row() -> None:
+    """Every arrangement of sides is one of the rows, after renaming identities."""
     rows = {str(row) for row in MERGE_TABLE}
     for sides in product((A, B, C, X), repeat=3):
         names: dict[bytes, str] = {}
@@ -39,7 +39,7 @@ def test_the_table_is_whole() -> None:
     assert len(rows) == len(MERGE_TABLE) == 15
 
 
-def test_sides_trade_places() -> None:
+def test_classification_is_symmetric() -> None:
     """Source and dest are alike to the rule."""
     mirrored = {
         KeyOutcome.TAKE_SOURCE: KeyOutcome.TAKE_DEST,

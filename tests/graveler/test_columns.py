@@ -44,15 +44,15 @@ def keys_of(keys: list[bytes]) -> Keys:
 @example([b"a"], [b"a\0"])
 @example([b"a\0"], [b"a"])
 @example([b"\xff" * 16], [b"\xff" * 8])
-def test_a_search_finds_what_bisection_finds(some: list[bytes], others: list[bytes]) -> None:
-    keys, wanted = sorted(set(some)), sorted({*others, *some[::3]})
-    places, found = search(keys_of(keys), keys_of(wanted))
-    assert places.tolist() == [bisect_left(keys, key) for key in wanted]
-    assert found.tolist() == [key in keys for key in wanted]
+def test_search_agrees_with_bisection(some: list[bytes], others: list[bytes]) -> None:
+    keys, searched = sorted(set(some)), sorted({*others, *some[::3]})
+    places, matches = search(keys_of(keys), keys_of(searched))
+    assert places.tolist() == [bisect_left(keys, key) for key in searched]
+    assert matches.tolist() == [key in keys for key in searched]
 
 
 @given(some_keys)
-def test_keys_come_back(some: list[bytes]) -> None:
+def test_keys_round_trip(some: list[bytes]) -> None:
     keys = keys_of(some)
     assert [keys[at] for at in range(len(keys))] == some
     assert keys.array().to_pylist() == some
@@ -61,7 +61,7 @@ def test_keys_come_back(some: list[bytes]) -> None:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=5)), max_size=40))
-def test_slices_are_gathered(parts: list[tuple[bytes, bytes]]) -> None:
+def test_slices_are_copied_into_one_array(parts: list[tuple[bytes, bytes]]) -> None:
     data = np.frombuffer(b"".join(one + gap for one, gap in parts) or b"\0", np.uint8)
     lengths = np.array([len(one) for one, _ in parts], np.int64)
     strides = np.array([len(one) + len(gap) for one, gap in parts], np.int64)
@@ -70,7 +70,7 @@ def test_slices_are_gathered(parts: list[tuple[bytes, bytes]]) -> None:
 
 
 @given(st.lists(st.integers(0, (1 << 63) - 1) | st.integers(0, 300), max_size=40))
-def test_varints_come_back(numbers: list[int]) -> None:
+def test_varints_round_trip(numbers: list[int]) -> None:
     encoded = varint_array(np.array(numbers, np.uint64))
     assert encoded.to_pylist() == [varint(number) for number in numbers]
     data = np.frombuffer(b"".join(encoded.to_pylist()) + PADDING, np.uint8)
@@ -88,7 +88,7 @@ def test_a_negative_number_takes_ten_bytes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 30, b"\xff" * 8])
-def test_a_varint_without_an_end_is_none(data: bytes) -> None:
+def test_an_unterminated_varint_is_rejected(data: bytes) -> None:
     with pytest.raises(IndexError):
         varints_at(np.frombuffer(data, np.uint8), np.array([0]))
 
@@ -100,7 +100,7 @@ def test_digests_are_words_in_memory_order() -> None:
     assert digests_at(data, np.zeros(0, np.int64)).shape == (0, 4)
 
 
-def test_arrays_lie_where_they_lay() -> None:
+def test_arrays_are_read_without_a_copy() -> None:
     data = b"abcdef"
     array = binary_array(np.array([0, 2, 2, 6]), data)
     assert array.to_pylist() == [b"ab", b"", b"cdef"]

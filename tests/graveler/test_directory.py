@@ -1,4 +1,4 @@
-"""Data blocks of a table: where they end, which are opened, which are taken over as they are."""
+"""Data blocks of a table: their ends, and which are opened or reused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file_of(records: list[Record], *, compress: bool = True) -> bytes:
 
 @dataclass
 class Watched:
-    """The content of a file, and which parts of it were read."""
+    """File content that records which parts are read."""
 
     file: bytes
     parts: list[slice] = field(default_factory=list)
@@ -62,13 +62,13 @@ def changed(*numbers: int) -> list[Record]:
 
 
 def blocks_of(table: Table, *numbers: int) -> set[int]:
-    """Return which data blocks some records of BASE are in."""
+    """Return the data blocks of the given records of BASE."""
     ends = np.cumsum(table.directory.numbers[BlockColumn.COUNT])
     return set(np.searchsorted(ends, numbers, "right").tolist())
 
 
 def read(table: Table) -> set[int]:
-    """Return which data blocks were read."""
+    """Return the numbers of the data blocks read so far."""
     offsets, sizes = table.directory.numbers[BlockColumn.OFFSET : BlockColumn.SIZE + 1]
     assert isinstance(table.file, Watched)
     return {
@@ -98,27 +98,27 @@ def expected_ends(ids: list[bytes]) -> list[int]:
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=900), st.integers(0, 1))
-def test_data_blocks_end_by_their_last_records(first_bytes: list[int], odd: int) -> None:
+def test_record_ids_determine_the_ends_of_data_blocks(first_bytes: list[int], odd: int) -> None:
     ids = [bytes([each | odd]) + bytes(31) for each in first_bytes]
     words = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 4)
     assert block_ends(words).tolist() == expected_ends(ids)
 
 
 @pytest.mark.parametrize("compress", [True, False])
-def test_a_directory_says_what_is_in_a_table(compress: bool) -> None:
+def test_a_directory_describes_its_table(compress: bool) -> None:
     records = sorted([*BASE[:300], tombstone(b"key-000100x"), tombstone(b"key-000200x")])
-    made = make_table(block_of_records(records), compress=compress)
-    block, table = opened(made.file)
+    table_file = make_table(block_of_records(records), compress=compress)
+    block, table = opened(table_file.file)
     assert block.records() == records
     assert file_id(block.ids.data) == file_id(b"".join(stored[-32:] for _, stored in records))
     ends = np.cumsum(table.directory.numbers[BlockColumn.COUNT]).tolist()
     assert table.directory.last_keys == [records[end - 1][0] for end in ends]
     assert table.directory.first_keys == [records[at][0] for at in [0, *ends[:-1]]]
-    assert made.size == sum(len(key) + len(stored) for key, stored in records)
-    assert made.tombstones == table.directory.numbers[BlockColumn.TOMBSTONES].sum() == 2
+    assert table_file.size == sum(len(key) + len(stored) for key, stored in records)
+    assert table_file.tombstones == table.directory.numbers[BlockColumn.TOMBSTONES].sum() == 2
 
 
-def test_what_is_compressed_is_smaller_and_holds_the_same() -> None:
+def test_compression_keeps_the_records_and_reduces_the_size() -> None:
     small, large = file_of(BASE), file_of(BASE, compress=False)
     assert len(small) < len(large)
     assert opened(small)[0].records() == opened(large)[0].records() == BASE
@@ -127,17 +127,17 @@ def test_what_is_compressed_is_smaller_and_holds_the_same() -> None:
 # --- which are opened -----------------------------------------------------------------------------
 
 
-def test_a_commit_opens_the_data_blocks_that_it_changes() -> None:
+def test_a_commit_opens_only_changed_data_blocks() -> None:
     block, table = opened(file_of(BASE))
     staged = block_of_records(changed(10, 2000))
-    made = concatenated(list(apply([[staged]], [block], ChangeCounts())))
+    result = concatenated(list(apply([[staged]], [block], ChangeCounts())))
     assert read(table) == blocks_of(table, 10, 2000)
-    # When the table is written, no other one changes but what a new end of a data block touches.
-    before, after = packed(table), packed(opened(make_table(made).file)[1])
+    # Besides the changed data blocks, only those next to a new block end are written anew.
+    before, after = packed(table), packed(opened(make_table(result).file)[1])
     assert 2 <= len(set(before) - set(after)) <= 4
 
 
-def test_a_diff_opens_the_data_blocks_that_differ() -> None:
+def test_a_diff_opens_only_different_data_blocks() -> None:
     after = {**dict(BASE), **dict(changed(5, 3999))}
     sides = [opened(file_of(records)) for records in (BASE, sorted(after.items()))]
     (changes,) = diff(*([block] for block, _ in sides))
@@ -150,21 +150,21 @@ def test_equal_sides_are_not_opened() -> None:
     sides = [opened(file_of(BASE)) for _ in range(3)]
     blocks = [[block] for block, _ in sides]
     assert list(diff(*blocks[:2])) == []
-    (made,) = merge(*blocks, take_side(Strategy.DEST_WINS))
+    (result,) = merge(*blocks, take_side(Strategy.DEST_WINS))
     assert not any(read(table) for _, table in sides)
-    assert make_table(made).file == file_of(BASE)
+    assert make_table(result).file == file_of(BASE)
 
 
-def test_a_merge_finds_what_one_side_changed_without_opening_base() -> None:
+def test_a_merge_of_separate_changes_does_not_open_base() -> None:
     source = sorted({**dict(BASE), **dict(changed(100))}.items())
     dest = sorted({**dict(BASE), **dict(changed(3000))}.items())
     sides = [opened(file_of(records)) for records in (BASE, source, dest)]
-    (made,) = merge(*([block] for block, _ in sides), take_side(Strategy.DEST_WINS))
-    assert made.records() == sorted({**dict(BASE), **dict(changed(100, 3000))}.items())
+    (result,) = merge(*([block] for block, _ in sides), take_side(Strategy.DEST_WINS))
+    assert result.records() == sorted({**dict(BASE), **dict(changed(100, 3000))}.items())
     assert not read(sides[0][1])
 
 
-def test_a_key_is_found_in_one_data_block() -> None:
+def test_a_lookup_opens_one_data_block() -> None:
     block, table = opened(file_of(BASE))
     assert block.position(BASE[1234][0]) == 1234
     assert block.record(1234) == BASE[1234]
@@ -175,14 +175,14 @@ def test_a_key_is_found_in_one_data_block() -> None:
 
 
 def damaged(file: bytes, number: int) -> bytes:
-    """Return a file in which a byte of a data block is another one."""
+    """Return a file with one changed byte in a data block."""
     _, table = opened(file)
     at = int(table.directory.numbers[BlockColumn.OFFSET, number]) + 3
     return file[:at] + bytes([file[at] ^ 1]) + file[at + 1 :]
 
 
 @pytest.mark.parametrize("compress", [True, False])
-def test_a_damaged_data_block_is_found_when_it_is_opened(compress: bool) -> None:
+def test_opening_a_damaged_data_block_is_an_error(compress: bool) -> None:
     file = damaged(file_of(BASE, compress=compress), 7)
     block, _ = opened(file)
     start, stop = block.starts[7:9].tolist()
@@ -194,7 +194,7 @@ def test_a_damaged_data_block_is_found_when_it_is_opened(compress: bool) -> None
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_damaged_data_block_is_found_by_a_single_key(compress: bool) -> None:
+def test_a_lookup_in_a_damaged_data_block_is_an_error(compress: bool) -> None:
     file = damaged(file_of(BASE, compress=compress), 7)
     block, _ = opened(file)
     bad = 0
@@ -206,16 +206,16 @@ def test_a_damaged_data_block_is_found_by_a_single_key(compress: bool) -> None:
     assert 0 < bad < len(BASE) // 4
 
 
-def test_a_damaged_data_block_is_not_taken_over() -> None:
+def test_a_damaged_data_block_is_not_copied() -> None:
     block, _ = opened(damaged(file_of(BASE), 7))
     staged = block_of_records(changed(COUNT - 1))
-    (made,) = apply([[staged]], [block], ChangeCounts())
+    (result,) = apply([[staged]], [block], ChangeCounts())
     with pytest.raises(CorruptFileError, match="_lakefs/table"):
-        make_table(made)
+        make_table(result)
 
 
-def test_data_blocks_in_each_others_places_are_found() -> None:
-    """Their checksums are right, and so is that of the directory: their ids tell."""
+def test_swapped_data_blocks_are_detected() -> None:
+    """All checksums are right; only the record ids differ."""
     block, table = opened(file_of(BASE, compress=False))
     numbers = table.directory.numbers.copy()
     counts = numbers[BlockColumn.COUNT]
@@ -229,12 +229,12 @@ def test_data_blocks_in_each_others_places_are_found() -> None:
         Block([DataBlocks(swapped, 0, len(counts))], block.ids).records()
     blocks = DataBlocks(swapped, 0, len(counts))
     (key,) = (record[0] for record in BASE if record[0] == blocks.last_keys[one])
-    for look in (blocks.find, blocks.reaching, lambda wanted: blocks.find_many(keys_of([wanted]))):
+    for look in (blocks.find, blocks.reaching, lambda key: blocks.find_many(keys_of([key]))):
         with pytest.raises(CorruptFileError, match="_lakefs/table"):
             look(key[:-1] + b"!" if look == blocks.reaching else key)
 
 
-def test_no_range_starts_at_a_wrong_first_key() -> None:
+def test_a_range_with_a_wrong_first_key_is_rejected() -> None:
     block, table = opened(file_of(BASE))
     keys = [*table.directory.first_keys]
     keys[1] = table.directory.last_keys[1]
@@ -245,7 +245,7 @@ def test_no_range_starts_at_a_wrong_first_key() -> None:
 
 
 @pytest.mark.parametrize("is_encoded", [False, True])
-def test_many_keys_are_found_as_single_ones_are(is_encoded: bool) -> None:
+def test_a_bulk_lookup_agrees_with_single_lookups(is_encoded: bool) -> None:
     block, _ = opened(file_of(BASE))
     (unit,) = block.units
     records = block.encoded if is_encoded else unit
@@ -258,7 +258,7 @@ def test_many_keys_are_found_as_single_ones_are(is_encoded: bool) -> None:
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 0, 1)])
-def test_no_table_is_made_of_keys_out_of_order(order: tuple[int, ...]) -> None:
+def test_keys_out_of_order_are_rejected(order: tuple[int, ...]) -> None:
     with pytest.raises(CorruptFileError, match="out of order"):
         file_of([BASE[number] for number in order])
     parts = [opened(file_of(BASE[:500]))[0], opened(file_of(BASE[400:900]))[0]]

@@ -16,12 +16,14 @@ Histories = Mapping[str, Sequence[str]]
 
 @st.composite
 def histories(draw: st.DrawFn) -> Histories:
-    made: dict[str, Sequence[str]] = {}
+    history: dict[str, Sequence[str]] = {}
     for number in range(draw(st.integers(1, 12))):
-        known = sorted(made)
-        above = st.lists(st.sampled_from(known), max_size=3, unique=True) if known else st.just([])
-        made[f"c{number:02d}"] = draw(above)
-    return made
+        earlier = sorted(history)
+        above = (
+            st.lists(st.sampled_from(earlier), max_size=3, unique=True) if earlier else st.just([])
+        )
+        history[f"c{number:02d}"] = draw(above)
+    return history
 
 
 def ancestors(history: Histories, commit: str) -> set[str]:
@@ -34,34 +36,32 @@ def generation(history: Histories, commit: str) -> int:
 
 
 def distance(history: Histories, left: str, right: str) -> tuple[tuple[int, int], set[str]]:
-    """Return the result, and the commits whose parents were read."""
+    """Return the distance, and the commits whose parents are read."""
     read = set[str]()
 
     def parents(commit: CommitId) -> Sequence[CommitId]:
         read.add(commit)
         return [CommitId(each) for each in history[commit]]
 
-    found = ahead_behind(
+    counts = ahead_behind(
         CommitId(left), CommitId(right), parents, lambda each: generation(history, each)
     )
-    return found, read
+    return counts, read
 
 
 @given(histories(), st.data())
-def test_it_counts_what_a_search_of_everything_counts(
-    history: Histories, data: st.DataObject
-) -> None:
+def test_distance_agrees_with_a_full_search(history: Histories, data: st.DataObject) -> None:
     left, right = (data.draw(st.sampled_from(sorted(history))) for _ in range(2))
     one, other = ancestors(history, left), ancestors(history, right)
-    found, _ = distance(history, left, right)
-    assert found == (len(one - other), len(other - one))
+    counts, _ = distance(history, left, right)
+    assert counts == (len(one - other), len(other - one))
 
 
 @pytest.mark.parametrize(
     ("left", "right", "expected", "read"),
     [("d", "d", (0, 0), set[str]()), ("e", "d", (1, 0), {"e"}), ("e", "f", (1, 1), {"e", "f"})],
 )
-def test_it_reads_no_further_than_where_histories_meet(
+def test_the_search_stops_where_histories_meet(
     left: str, right: str, expected: tuple[int, int], read: set[str]
 ) -> None:
     history = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "e": ["d"], "f": ["d"]}

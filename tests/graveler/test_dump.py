@@ -1,4 +1,4 @@
-"""Dumps of refs: what is written is read back, and what does not agree with itself is refused."""
+"""Refs dumps: a dump is read back, and an inconsistent one is rejected."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_:+=-]{0,40}", fullmatch=True)
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> RefsSnapshot:
-    """Draw refs over a history of any shape, with several roots and commit that nothing names."""
+    """Draw refs over a random history, with several roots and unreferenced commits."""
     commits: list[Commit] = []
     for number in range(draw(st.integers(1, 12))):
         parents = (
@@ -110,12 +110,12 @@ def dumped(store: ObjectStore, refs: RefsSnapshot) -> DumpManifest:
     return manifest
 
 
-# --- what is written is read ----------------------------------------------------------------------
+# --- round trips ----------------------------------------------------------------------------------
 
 
 @given(refs=snapshots(), seed=st.integers())
 @settings(max_examples=60, deadline=None)
-def test_a_round_trip(refs: RefsSnapshot, seed: int) -> None:
+def test_a_dump_is_read_back_in_any_order(refs: RefsSnapshot, seed: int) -> None:
     with memory_folder() as folder:
         store = open_store(str(folder))
         assert read_refs(store, dumped(store, refs)) == refs
@@ -129,16 +129,16 @@ def test_a_round_trip(refs: RefsSnapshot, seed: int) -> None:
     assert encode_refs(in_any_order) == encode_refs(refs)
 
 
-def test_large_texts_and_odd_dates_are_kept(store: ObjectStore) -> None:
+def test_large_texts_and_unusual_dates_are_preserved(store: ObjectStore) -> None:
     assert read_refs(store, dumped(store, REFS)) == REFS
 
 
-def test_staged_changes_are_no_part_of_it() -> None:
+def test_staged_changes_are_not_dumped() -> None:
     dirty = replace(REFS.branches[0], layers=(Layer(1, LayerKind.ROWS, sealed=False),))
     assert encode_refs(replace(REFS, branches=(dirty, REFS.branches[1]))) == encode_refs(REFS)
 
 
-def test_many_commits_take_several_ranges_of_several_blocks(
+def test_many_commits_fill_several_ranges_of_several_blocks(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ref_files, "_RANGE_BYTES", 100_000)
@@ -161,53 +161,58 @@ def test_many_commits_take_several_ranges_of_several_blocks(
     assert read_refs(store, manifest) == refs
 
 
-def test_a_table_says_what_it_is() -> None:
+def test_a_ref_table_describes_itself() -> None:
     manifest, files = encode_refs(REFS)
     table_id = manifest.branches_meta_range_id
-    found = table_properties("x", files[tree_file_key(table_id)])
-    assert found[b"entity"] == b"branch"
-    assert found[b"type"] == b"metaranges"
-    assert found[b"schema_name"] == b"io.treeverse.lakefs.graveler.BranchData"
-    assert found[b"count"] == b"1"
-    assert found[b"min_key"] == found[b"max_key"] == b"main"
+    properties = table_properties("x", files[tree_file_key(table_id)])
+    assert properties[b"entity"] == b"branch"
+    assert properties[b"type"] == b"metaranges"
+    assert properties[b"schema_name"] == b"io.treeverse.lakefs.graveler.BranchData"
+    assert properties[b"count"] == b"1"
+    assert properties[b"min_key"] == properties[b"max_key"] == b"main"
 
 
-def test_nothing_has_no_table_and_that_of_lakefs_is_read(store: ObjectStore) -> None:
+def test_an_empty_table_of_lakefs_is_read(store: ObjectStore) -> None:
     assert make_ref_tables(Entity.TAG, []) == ("", {})
     assert read_ref_records(store, "", Entity.TAG) == []
-    named = {"entity": "tag", "type": "metaranges", "schema_name": "x", "schema_definition": "{}"}
+    user_properties = {
+        "entity": "tag",
+        "type": "metaranges",
+        "schema_name": "x",
+        "schema_definition": "{}",
+    }
     file = TableFile(compressed)
     index = file.add(*compressed(small_block([])))
-    properties = {name.encode(): text.encode() for name, text in named.items()}
-    table_id = lakefs_id((), named)
+    properties = {name.encode(): text.encode() for name, text in user_properties.items()}
+    table_id = lakefs_id((), user_properties)
     store.put_if_absent(tree_file_key(table_id), file.ended(index, properties))
     assert read_ref_records(store, table_id, Entity.TAG) == []
     with pytest.raises(InvalidDumpError, match="branch"):
         read_ref_records(store, table_id, Entity.BRANCH)
 
 
-def test_the_tree_of_nothing_that_lakefs_writes_is_read(store: ObjectStore) -> None:
+def test_an_empty_tree_of_lakefs_is_read(store: ObjectStore) -> None:
     table_id = MetaRangeId(lakefs_id((), {"type": "metaranges"}))
     tree = read_meta_range(store, table_id)
     assert (tree.id, len(tree.ranges)) == (table_id, 0)
 
 
 @needs_peer
-def test_lakefs_reads_our_tables(store: ObjectStore, tmp_path: Path) -> None:
+def test_lakefs_reads_our_ref_tables(store: ObjectStore, tmp_path: Path) -> None:
     _, files = encode_refs(REFS)
     for key, body in files.items():
         table = tmp_path / Path(key).name
         table.write_bytes(body)
         command = [PROGRAM, "inspect", "-entries", table]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        report, end = json.JSONDecoder().raw_decode(said)
-        named = table_properties(key, body)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        report, end = json.JSONDecoder().raw_decode(output)
+        properties = table_properties(key, body)
         assert report["user_properties"] == {
             name.decode(): text.decode()
-            for name, text in named.items()
+            for name, text in properties.items()
             if not name.startswith(b"rocksdb.")
         }
-        rows = [json.loads(line) for line in said[end:].splitlines() if line]
+        rows = [json.loads(line) for line in output[end:].splitlines() if line]
         assert [(row["key"].encode(), bytes.fromhex(row["value_hex"])) for row in rows] == (
             read_foreign(key, body)
         )
@@ -216,7 +221,7 @@ def test_lakefs_reads_our_tables(store: ObjectStore, tmp_path: Path) -> None:
 # --- the manifest ---------------------------------------------------------------------------------
 
 
-def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
+def test_a_manifest_has_the_form_of_lakefs(store: ObjectStore) -> None:
     manifest = DumpManifest("b", "c", "")
     store.replace(REFS_MANIFEST_KEY, manifest_bytes(manifest))
     assert store.get(REFS_MANIFEST_KEY).decode() == (
@@ -227,13 +232,13 @@ def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"branches_meta_range_id": 1}'])
-def test_a_manifest_that_is_none(store: ObjectStore, body: bytes) -> None:
+def test_a_malformed_manifest_is_rejected(store: ObjectStore, body: bytes) -> None:
     store.replace(REFS_MANIFEST_KEY, body)
     with pytest.raises(CorruptFileError, match="refs_manifest"):
         read_dump_manifest(store)
 
 
-def test_no_manifest(store: ObjectStore) -> None:
+def test_a_missing_manifest_is_reported(store: ObjectStore) -> None:
     with pytest.raises(MissingFileError, match="no dump"):
         read_dump_manifest(store)
 
@@ -267,14 +272,14 @@ def with_commit(commit: Commit) -> RefsSnapshot:
         ),
     ],
 )
-def test_what_contradicts_itself_is_refused(
+def test_an_inconsistent_dump_is_rejected(
     store: ObjectStore, refs: RefsSnapshot, words: str
 ) -> None:
     with pytest.raises(InvalidDumpError, match=words):
         read_refs(store, dumped(store, refs))
 
 
-def test_a_text_that_cannot_be_kept_is_refused(store: ObjectStore) -> None:
+def test_a_text_with_nul_is_rejected(store: ObjectStore) -> None:
     odd = new_commit(
         parents=[], committer="", message="a\0b", creation_date=0, meta_range_id=MetaRangeId("")
     )
@@ -282,7 +287,7 @@ def test_a_text_that_cannot_be_kept_is_refused(store: ObjectStore) -> None:
         read_refs(store, dumped(store, RefsSnapshot((), (), (odd,))))
 
 
-def test_a_tree_that_no_table_can_be_is_refused(store: ObjectStore) -> None:
+def test_a_malformed_tree_id_is_rejected(store: ObjectStore) -> None:
     odd = new_commit(
         parents=[], committer="", message="", creation_date=0, meta_range_id=MetaRangeId("../x")
     )
@@ -291,7 +296,7 @@ def test_a_tree_that_no_table_can_be_is_refused(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize(("version", "refused"), [(0, {"merge"}), (2, {"merge", "other"})])
-def test_commits_of_another_version(
+def test_merge_commits_of_an_unknown_version_are_rejected(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, version: int, refused: set[str]
 ) -> None:
     monkeypatch.setattr(dumps, "_VERSION", version)
@@ -307,12 +312,12 @@ def test_commits_of_another_version(
 
 
 @pytest.mark.parametrize("words", ["x", "../x", "A" * 64, "0" * 63])
-def test_an_id_that_is_none_is_refused(store: ObjectStore, words: str) -> None:
+def test_a_malformed_table_id_is_rejected(store: ObjectStore, words: str) -> None:
     with pytest.raises(InvalidDumpError, match=r"refs_manifest\.json names .*not an id"):
         read_refs(store, replace(dumped(store, REFS), tags_meta_range_id=words))
 
 
-def test_tables_are_not_taken_for_each_other(store: ObjectStore) -> None:
+def test_a_table_of_the_wrong_entity_is_rejected(store: ObjectStore) -> None:
     manifest = dumped(store, REFS)
     swapped = DumpManifest(
         manifest.tags_meta_range_id, manifest.commits_meta_range_id, manifest.branches_meta_range_id
@@ -340,22 +345,22 @@ def flipped(body: bytes) -> bytes:
     ],
     ids=["gone", "empty", "cut", "half", "flipped", "zeros"],
 )
-def test_any_damaged_table_is_found(
+def test_any_damaged_table_is_reported(
     store: ObjectStore, damage: Callable[[bytes], bytes | None], error: type[SparklakeError]
 ) -> None:
     manifest, files = encode_refs(REFS)
     for key, body in files.items():
         store.put_many_if_absent(files)
-        found = damage(body)
+        damaged = damage(body)
         store.delete(key)
-        if found is not None:
-            store.replace(key, found)
+        if damaged is not None:
+            store.replace(key, damaged)
         with pytest.raises(error, match=Path(key).name):
             read_refs(store, manifest)
         store.delete(key)
 
 
-def test_another_table_under_the_name_is_found(store: ObjectStore) -> None:
+def test_a_table_under_a_wrong_name_is_reported(store: ObjectStore) -> None:
     manifest, files = encode_refs(REFS)
     store.put_many_if_absent(files)
     keys = sorted(files)

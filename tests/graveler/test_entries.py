@@ -39,7 +39,7 @@ entries = st.builds(
 
 
 @given(entries)
-def test_an_entry_comes_back(entry: Entry) -> None:
+def test_an_entry_round_trips(entry: Entry) -> None:
     assert decode_entry(encode_entry(entry)) == entry
 
 
@@ -52,7 +52,7 @@ def test_bytes_do_not_depend_on_the_order_of_metadata(pairs: dict[str, str], cha
     assert entry_identity(one) == entry_identity(other)
 
 
-def test_bytes_are_fields_by_number_and_maps_by_key() -> None:
+def test_an_entry_is_encoded_in_field_order_with_sorted_maps() -> None:
     encoded = encode_entry(replace(ENTRY, metadata={"z": "1", "a": "2"}))
     assert encoded.hex() == (
         "0a06646174612f61"  # address
@@ -75,7 +75,7 @@ def string(text: str) -> bytes:
 
 
 @given(entries)
-def test_the_identity_is_lakefs_formula(entry: Entry) -> None:
+def test_the_identity_follows_the_formula_of_lakefs(entry: Entry) -> None:
     pairs = sorted(entry.metadata.items(), key=lambda pair: pair[0].encode())
     hashed = int64(entry.size) + string(entry.checksum) + b"\x04" + int64(len(pairs))
     for key, value in pairs:
@@ -99,7 +99,7 @@ def test_the_identity_is_lakefs_formula(entry: Entry) -> None:
         ({"content_type": "text/plain"}, False),
     ],
 )
-def test_the_same_content_elsewhere_is_no_change(change: dict, same: bool) -> None:
+def test_only_content_changes_the_identity(change: dict, same: bool) -> None:
     assert (entry_identity(replace(ENTRY, **change)) == entry_identity(ENTRY)) is same
 
 
@@ -112,18 +112,20 @@ def test_the_same_content_elsewhere_is_no_change(change: dict, same: bool) -> No
         ("s3://b/a", AddressType.BY_PREFIX_DEPRECATED, False),
     ],
 )
-def test_how_an_address_is_read(address: str, kind: AddressType, relative: bool) -> None:
+def test_the_address_type_decides_whether_an_address_is_relative(
+    address: str, kind: AddressType, relative: bool
+) -> None:
     assert replace(ENTRY, address=address, address_type=kind).is_relative is relative
 
 
-def test_the_record_of_an_object() -> None:
+def test_a_record_contains_its_entry() -> None:
     key, stored = entry_record("a/ž.csv", ENTRY)
     assert key == "a/ž.csv".encode()
     assert record_entry((key, stored)) == ENTRY
 
 
 @pytest.mark.parametrize("size", [0, MAX_SIZE])
-def test_sizes_at_their_limits(size: int) -> None:
+def test_sizes_at_their_limits_are_preserved(size: int) -> None:
     assert record_entry(entry_record("a", replace(ENTRY, size=size))).size == size
 
 
@@ -141,22 +143,22 @@ def test_sizes_at_their_limits(size: int) -> None:
         {"address": "a" * 65536},
     ],
 )
-def test_entries_that_cannot_be_kept(change: dict) -> None:
+def test_an_invalid_entry_is_rejected(change: dict) -> None:
     with pytest.raises(InvalidRowsError):
         entry_record("a", replace(ENTRY, **change))
 
 
-def test_the_key_of_an_entry_is_checked() -> None:
+def test_the_key_of_an_entry_is_validated() -> None:
     with pytest.raises(InvalidKeyError):
         entry_record("../a", ENTRY)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x30\x07"])
-def test_bytes_that_are_no_entry(data: bytes) -> None:
+def test_malformed_entry_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match="no valid object entry"):
         decode_entry(data)
 
 
-def test_no_bytes_are_an_empty_entry() -> None:
+def test_empty_bytes_decode_to_an_empty_entry() -> None:
     empty = Entry("", 0, "", 0, {}, "", AddressType.BY_PREFIX_DEPRECATED)
     assert decode_entry(b"") == empty

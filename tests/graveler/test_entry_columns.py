@@ -1,4 +1,4 @@
-"""Entries by columns: byte for byte what `entries` makes and reads one at a time."""
+"""Entries as columns: byte for byte the same as one entry at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ entries = st.builds(
 
 
 @given(st.lists(entries, max_size=12))
-def test_entries_are_decoded_as_one_by_one(some: list[Entry]) -> None:
+def test_columns_decode_like_single_entries(some: list[Entry]) -> None:
     records = [entry_record(f"k{at:03}", entry) for at, entry in enumerate(some)]
     columns = decode_entries(block_of_records(records))
     assert columns.address.to_pylist() == [each.address for each in some]
@@ -56,7 +56,7 @@ def test_entries_are_decoded_as_one_by_one(some: list[Entry]) -> None:
 
 
 @given(st.lists(entries, min_size=1, max_size=12))
-def test_entries_are_encoded_as_one_by_one(some: list[Entry]) -> None:
+def test_columns_encode_like_single_entries(some: list[Entry]) -> None:
     plain = [
         each
         for each in some
@@ -80,26 +80,26 @@ def test_entries_are_encoded_as_one_by_one(some: list[Entry]) -> None:
         max_size=8,
     )
 )
-def test_times_that_no_record_should_hold_are_shown_as_one_by_one(
+def test_invalid_times_are_shown_like_those_of_single_entries(
     times: list[tuple[int, int, bool]],
 ) -> None:
     records = [
         foreign_record(f"k{at}", second, nano, {"k": "v"} if is_odd else {})
         for at, (second, nano, is_odd) in enumerate(times)
     ]
-    shown = decode_entries(block_of_records(records)).shown_mtimes().tolist()
-    assert shown == [shown_microseconds(record_entry(each).mtime) for each in records]
-    assert all(FIRST_MICROSECOND <= each <= LAST_MICROSECOND for each in shown)
+    mtimes = decode_entries(block_of_records(records)).shown_mtimes().tolist()
+    assert mtimes == [shown_microseconds(record_entry(each).mtime) for each in records]
+    assert all(FIRST_MICROSECOND <= each <= LAST_MICROSECOND for each in mtimes)
 
 
 def foreign_record(key: str, seconds: int, nanos: int, metadata: dict[str, str]) -> Record:
-    """Return a record whose time nobody has checked."""
+    """Return a record with an unchecked time."""
     message = EntryMessage(address="a", e_tag="s", size=1, metadata=metadata)
     message.last_modified.seconds, message.last_modified.nanos = seconds, nanos
     return encode_record(key.encode(), b"i", message.SerializeToString(deterministic=True))
 
 
-def test_fields_in_another_order_are_read() -> None:
+def test_fields_in_any_order_are_read() -> None:
     data = b"\x22\x03sum\x0a\x04addr\x18\x05\x30\x02\xfa\x01\x02??"
     records = [encode_record(b"a", b"i", data), entry_record("b", Entry("x", 1, "s", 10**18))]
     assert record_entry(records[0]).checksum == "sum"
@@ -119,13 +119,13 @@ def test_fields_in_another_order_are_read() -> None:
         pytest.param(b"\x0a\xff\xff\xff", id="half a length"),
     ],
 )
-def test_bytes_that_are_no_entry(data: bytes) -> None:
+def test_malformed_entry_bytes_are_rejected(data: bytes) -> None:
     good = entry_record("b", Entry("x", 1, "s", 10**18))
     block = block_of_records([encode_record(b"a", b"i", data), good])
     with pytest.raises(CorruptFileError):
         decode_entries(block)
 
 
-def test_no_record_has_no_entry() -> None:
+def test_an_empty_block_has_no_entries() -> None:
     assert decode_entries(block_of_records([])).size.tolist() == []
     assert np.asarray(decode_entries(block_of_records([])).relative).tolist() == []

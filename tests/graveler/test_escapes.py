@@ -1,4 +1,4 @@
-"""Escaped keys: names that any folder holds, and which mean one key each."""
+"""Escaped keys: names that fit any folder and denote one key each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ keys = st.one_of(
         ("a/./100%", "a%2F.%2F100%25"),
     ],
 )
-def test_examples(key: str, escaped: str) -> None:
+def test_a_key_is_escaped_and_unescaped(key: str, escaped: str) -> None:
     assert escaped_key(key) == escaped
     assert unescaped_key(escaped) == key
 
@@ -44,7 +44,7 @@ def test_examples(key: str, escaped: str) -> None:
 @given(keys)
 @example("/")
 @example("./..//")
-def test_an_escaped_key_means_its_key(key: str) -> None:
+def test_an_escaped_key_round_trips(key: str) -> None:
     escaped = escaped_key(key)
     assert unescaped_key(escaped) == key
     assert is_file_name(escaped, has_folders=True)
@@ -54,7 +54,7 @@ def test_an_escaped_key_means_its_key(key: str) -> None:
 @example("a//b", ESCAPED_FOLDER + "a%2F%2Fb", True)
 @example("/" * 20, "/" * 40, True)
 @example("/" + "x" * 57, "/" + "x" * 57 + "~/y", True)
-def test_names_of_different_keys_differ(one: str, other: str, has_folders: bool) -> None:
+def test_different_keys_have_different_names(one: str, other: str, has_folders: bool) -> None:
     names = {exported_name(each, has_folders=has_folders) for each in (one, other)}
     assert len(names) == len({one, other})
     assert all(is_file_name(each, has_folders=has_folders) for each in names)

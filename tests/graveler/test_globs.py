@@ -1,4 +1,4 @@
-"""Globs: what they mean, against plain matchers, and that none takes exponential time."""
+"""Globs agree with plain matchers, and never take exponential time."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ paths = st.lists(st.text("ab.[\n", max_size=3), min_size=1, max_size=6).map("/".
 
 
 def backtracking(glob: str, one: str) -> str:
-    """Return the plain regular expression of a glob, which may take exponential time."""
+    """Return the plain regular expression of a glob; it may take exponential time."""
     return "".join({"*": f"{one}*", "?": one}.get(each) or re.escape(each) for each in glob)
 
 
 @given(globs, names)
-def test_a_name_matches_as_the_plain_expression_does(glob: str, name: str) -> None:
+def test_a_name_pattern_matches_like_a_regular_expression(glob: str, name: str) -> None:
     plain = re.compile(backtracking(glob, "."), re.DOTALL)
     assert bool(name_pattern(glob).fullmatch(name)) == bool(plain.fullmatch(name))
 
 
 @given(path_globs, paths)
-def test_a_path_matches_as_the_plain_expression_does(glob: str, path: str) -> None:
+def test_a_path_pattern_matches_like_a_regular_expression(glob: str, path: str) -> None:
     *parents, last = glob.split("/")
     plain = [
         "(?:[^/]*/)*" if each == "**" else f"{backtracking(each, '[^/]')}/" for each in parents

@@ -1,4 +1,4 @@
-"""Rules of protection: what a pattern fits, and what can be no rule."""
+"""Branch-protection rules: their patterns, and rules that are rejected."""
 
 from __future__ import annotations
 
@@ -30,34 +30,36 @@ from tests.support.cases import for_each
         ("a.b+c", ["a.b+c"], ["axb+c", "a.bbc"]),
     ],
 )
-def test_patterns(pattern: str, fitting: list[str], others: list[str]) -> None:
+def test_a_rule_covers_the_matching_branches(
+    pattern: str, fitting: list[str], others: list[str]
+) -> None:
     rule = ProtectionRule(pattern)
     assert [each for each in (*fitting, *others) if rule.covers(each)] == fitting
 
 
 @given(st.text("ab*?", min_size=1, max_size=10), st.text("ab", max_size=10))
-def test_a_pattern_fits_what_the_regular_expression_fits(pattern: str, name: str) -> None:
+def test_a_rule_matches_like_a_regular_expression(pattern: str, name: str) -> None:
     expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
     assert ProtectionRule(pattern).covers(name) == bool(re.fullmatch(expression, name))
 
 
-def test_no_pattern_takes_for_ever() -> None:
+def test_no_pattern_takes_exponential_time() -> None:
     """A regular expression of it would."""
     assert not ProtectionRule("*a" * 120 + "b").covers("a" * 250)
 
 
 @pytest.mark.parametrize("pattern", ["", "release/*", "a b", "ünit", "a\n", "[ab]", "x" * 256])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_an_invalid_pattern_is_rejected(pattern: str) -> None:
     with pytest.raises(InvalidInputError):
         ProtectionRule(pattern)
 
 
-def test_a_rule_blocks_something() -> None:
+def test_a_rule_without_actions_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="stage, commit, reset, delete"):
         ProtectionRule("main", frozenset())
 
 
-def test_branches_of_transactions_are_not_protected() -> None:
+def test_transaction_branches_are_not_protected() -> None:
     settings = RepositorySettings(protection=(ProtectionRule("*"),))
     assert settings.guard("main").protected == frozenset(Action)
     assert settings.guard(f"{TRANSACTION_PREFIX}main-1").protected == frozenset()
@@ -77,5 +79,5 @@ def test_branches_of_transactions_are_not_protected() -> None:
         ("unheard-of", (Action.COMMIT,)),
     ],
 )
-def test_what_a_verb_counts_as(verb: str, actions: tuple[Action, ...]) -> None:
+def test_a_verb_requires_its_actions(verb: str, actions: tuple[Action, ...]) -> None:
     assert actions_of(verb) == actions

@@ -20,7 +20,7 @@ ITEMS = [
 
 
 @pytest.mark.parametrize("count", [0, 1, 1023, 1024, len(ITEMS)])
-def test_each_item_is_hashed_in_its_place(count: int) -> None:
+def test_each_item_is_hashed_separately(count: int) -> None:
     items = pa.array([b"before", *ITEMS[:count], b"after"], pa.binary()).slice(1, count)
     digests = sha256_each(items)
     assert digests.type == pa.binary()

@@ -1,4 +1,4 @@
-"""JSON files of a lake that are none: text that is not UTF-8, and lists too deep."""
+"""JSON files of a lake with invalid UTF-8, invalid JSON or deep nesting."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_r
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_a_delta_commit_that_is_no_json_is_corrupt(body: bytes) -> None:
+def test_a_delta_commit_with_invalid_json_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"0\.json"):
         decode_actions(body, "0.json")
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
+def test_a_manifest_with_invalid_json_is_corrupt(body: bytes) -> None:
     with memory_folder() as folder:
         store = open_store(str(folder))
         store.replace(REFS_MANIFEST_KEY, body)
@@ -43,7 +43,7 @@ def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])
-def test_a_checkpoint_that_is_no_parquet_is_corrupt(body: bytes, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_not_parquet_is_corrupt(body: bytes, tmp_path: Path) -> None:
     names, read = ["0.checkpoint.parquet"], {"0.checkpoint.parquet": body}.__getitem__
     with pytest.raises(CorruptFileError, match=r"0\.checkpoint\.parquet in it is not"):
         rewritten_checkpoint(names, read, tmp_path, lambda files: None, "it")
@@ -52,20 +52,20 @@ def test_a_checkpoint_that_is_no_parquet_is_corrupt(body: bytes, tmp_path: Path)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_a_file_of_ours_that_is_no_json_is_corrupt(body: bytes) -> None:
+def test_our_own_file_with_invalid_json_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"^plan\.json in s3://b is damaged"):
         decode_json(body, list[str], "plan.json in s3://b")
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])
-def test_a_receipt_that_is_no_parquet_is_corrupt(body: bytes) -> None:
+def test_a_receipt_that_is_not_parquet_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptFileError, match=r"^a receipt is not a Parquet file"):
         decode_parquet(body, "a receipt", ["address"])
 
 
 @pytest.mark.parametrize("key", [SWEEP_MARKER_KEY, sweep_marker_key("sweep")])
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"../elsewhere"])
-def test_a_marker_of_no_collection_is_corrupt(body: bytes, key: str) -> None:
+def test_an_invalid_collection_marker_is_corrupt(body: bytes, key: str) -> None:
     with memory_folder() as folder:
         store = open_store(str(folder))
         store.replace(key, body)
@@ -74,7 +74,7 @@ def test_a_marker_of_no_collection_is_corrupt(body: bytes, key: str) -> None:
 
 
 @pytest.mark.parametrize("schema", ["{", "[" * 100_000, "[]", '{"fields": [{}]}', 7])
-def test_a_damaged_schema_of_a_delta_table_unites_nothing(schema: object) -> None:
+def test_a_delta_table_with_a_damaged_schema_is_not_merged(schema: object) -> None:
     metadata = {"schemaString": schema}
     with pytest.raises(UnmergeableTableError, match="the table's schema"):
         parse_predicate("a = 1", metadata)
@@ -83,7 +83,7 @@ def test_a_damaged_schema_of_a_delta_table_unites_nothing(schema: object) -> Non
             same_metadata(metadata, {})
 
 
-def test_a_predicate_over_a_table_with_a_nested_column_is_read() -> None:
+def test_a_predicate_ignores_nested_columns() -> None:
     schema = (
         '{"fields": [{"name": "s", "type": {"type": "struct"}}, {"name": "a", "type": "long"}]}'
     )
@@ -93,7 +93,7 @@ def test_a_predicate_over_a_table_with_a_nested_column_is_read() -> None:
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"a = " + b"[" * 100_000, b"a ="])
-def test_a_damaged_settings_file_is_named(tmp_path: Path, body: bytes) -> None:
+def test_a_damaged_settings_file_is_reported(tmp_path: Path, body: bytes) -> None:
     path = tmp_path / "sparklake.toml"
     path.write_bytes(body)
     with pytest.raises(InvalidInputError, match=r"sparklake\.toml is invalid"):
@@ -101,7 +101,7 @@ def test_a_damaged_settings_file_is_named(tmp_path: Path, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b"{}"])
-def test_a_damaged_note_of_a_home_is_written_anew_but_never_hides_the_refs(
+def test_a_damaged_home_note_is_rewritten_unless_refs_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setenv(SYSTEM_FOLDER, str(tmp_path / "system"))

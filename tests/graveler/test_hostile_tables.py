@@ -48,7 +48,7 @@ OURS = [
 OUR_ID = file_id(b"".join(stored[-32:] for _, stored in OURS))
 
 keys = st.binary(min_size=1, max_size=40) | st.text("ab/", min_size=1, max_size=20).map(str.encode)
-written = st.dictionaries(keys, st.binary(max_size=300), min_size=1, max_size=40)
+values_by_key = st.dictionaries(keys, st.binary(max_size=300), min_size=1, max_size=40)
 
 
 def table_of(records: list[Record], form: Layout) -> bytes:
@@ -56,12 +56,12 @@ def table_of(records: list[Record], form: Layout) -> bytes:
         return rocksdb_table(Path(folder) / "table", records, form)
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- readable tables ------------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)
-@given(written, layouts)
-def test_what_rocksdb_writes_comes_back(values: dict[bytes, bytes], form: Layout) -> None:
+@given(values_by_key, layouts)
+def test_tables_of_rocksdb_are_read(values: dict[bytes, bytes], form: Layout) -> None:
     records = sorted(values.items())
     assert read_foreign("table", table_of(records, form)) == records
 
@@ -79,12 +79,12 @@ def test_what_rocksdb_writes_comes_back(values: dict[bytes, bytes], form: Layout
     ],
     ids=str,
 )
-def test_a_layout_that_nobody_writes_for_us_is_refused(form: Layout) -> None:
+def test_a_foreign_layout_is_rejected(form: Layout) -> None:
     with pytest.raises(CorruptFileError, match="some-table"):
         read_foreign("some-table", table_of(RECORDS, form))
 
 
-def test_no_native_reader_of_tables_is_needed() -> None:
+def test_tables_are_read_without_rocksdict() -> None:
     code = (
         "import sys; sys.modules['rocksdict'] = None\n"
         "from pathlib import Path\n"
@@ -102,10 +102,10 @@ def test_no_native_reader_of_tables_is_needed() -> None:
     assert int(done.stdout) == len(list((NAMESPACE / "_lakefs").glob("?" * 64)))
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- rejected tables ------------------------------------------------------------------------------
 
 
-def test_a_table_that_crashed_rocksdb_is_refused() -> None:
+def test_a_table_that_crashed_rocksdb_is_rejected() -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from sparklake.errors import CorruptFileError\n"
@@ -132,15 +132,17 @@ def test_a_table_that_crashed_rocksdb_is_refused() -> None:
     ),
     damages,
 )
-def test_a_damaged_table_of_others_is_refused_or_right(form: Layout, damage: list[Damage]) -> None:
+def test_a_damaged_foreign_table_is_rejected_or_read_right(
+    form: Layout, damage: list[Damage]
+) -> None:
     sound, handles = _sound(form)
     body = damaged(sound, handles, damage)
     try:
         assert all(len(record) == 2 for record in read_foreign("table", body))
-        found = read_range_file(body, lakefs_id(RECORDS, {"type": "ranges"}))
+        block = read_range_file(body, lakefs_id(RECORDS, {"type": "ranges"}))
     except CorruptFileError:
         return
-    assert [(key, stored[:-32]) for key, stored in found.records()] == RECORDS
+    assert [(key, stored[:-32]) for key, stored in block.records()] == RECORDS
 
 
 _FILES: dict[Layout, tuple[bytes, list[Handle]]] = {}
@@ -154,7 +156,7 @@ def _sound(form: Layout) -> tuple[bytes, list[Handle]]:
 
 
 def looked_at(block: Block) -> None:
-    """Look at records in every way that verbs do."""
+    """Read records in every way that verbs read them."""
     for key in (OURS[0][0], OURS[150][0], b"t/0100x", OURS[-1][0]):
         block.stored(key)
         block.position(key)
@@ -174,7 +176,7 @@ OUR_FILES = {
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from([*OUR_FILES]), damages)
-def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Damage]) -> None:
+def test_a_damaged_table_is_rejected_or_read(name: str, damage: list[Damage]) -> None:
     sound = OUR_FILES[name]
     body = damaged(sound, block_handles(sound), damage)
     try:
@@ -189,7 +191,7 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
 
 @for_each("number", [1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
 @for_each("at", [0, 8, *(16 + 8 * each for each in range(len(BlockColumn) * 2))])
-def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int) -> None:
+def test_an_impossible_number_in_a_directory_is_rejected(at: int, number: int) -> None:
     sound = OUR_FILES["none"]
     handle = meta_blocks(sound)[DIRECTORY]
     block = bytearray(sound[handle.offset : handle.offset + handle.size + 1])
@@ -200,13 +202,11 @@ def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int)
 
 @pytest.mark.parametrize("way", [nullcontext, kernel_choice.only_definitions])
 @pytest.mark.parametrize("part", [DIRECTORY, b""])
-def test_a_directory_and_an_index_with_different_last_keys_are_refused(
-    part: bytes, way: Any
-) -> None:
+def test_a_directory_that_contradicts_its_index_is_rejected(part: bytes, way: Any) -> None:
     sound = OUR_FILES["none"]
-    found = read_sstable("some-table", sound)
-    assert found is not None
-    (blocks,) = found.units
+    table = read_sstable("some-table", sound)
+    assert table is not None
+    (blocks,) = table.units
     assert isinstance(blocks, DataBlocks)
     first, last = blocks.first_keys[0], blocks.last_keys[0]
     assert first < last
@@ -219,7 +219,7 @@ def test_a_directory_and_an_index_with_different_last_keys_are_refused(
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 100_000_000])
-def test_a_declared_length_of_snappy_takes_no_memory(size: int) -> None:
+def test_a_false_length_of_snappy_allocates_no_memory(size: int) -> None:
     sound, handles = _sound(Layout("snappy", block_bytes=512))
     declared = bytearray()
     while size > 0x7F:
@@ -233,7 +233,7 @@ def test_a_declared_length_of_snappy_takes_no_memory(size: int) -> None:
         read_foreign("table", with_block(sound, handle, bytes(block)))
 
 
-def test_places_whose_sums_wrap_around_are_refused() -> None:
+def test_offsets_with_overflowing_sums_are_rejected() -> None:
     """Arrow takes the places of entries as they are, and looks at no bounds."""
     records = [encode_record(b"k%03d" % number, b"i", b"") for number in range(40)]
     sound = make_table(block_of_records(records), compress=False).file
@@ -242,7 +242,7 @@ def test_places_whose_sums_wrap_around_are_refused() -> None:
     (count,) = struct.unpack_from("<I", block, handle.size - 4)
     for entry, place in ((1, 2_000_000_000), (2, 3_500_000_000)):
         struct.pack_into("<I", block, handle.size - 4 * (count + 1) + 4 * entry, place)
-    found = read_sstable("some-table", with_block(sound, handle, bytes(block)))
-    assert found is not None
+    damaged = read_sstable("some-table", with_block(sound, handle, bytes(block)))
+    assert damaged is not None
     with pytest.raises(CorruptFileError, match="some-table"):
-        found.take(found.leaves_at(found.starts[:1])).records()
+        damaged.take(damaged.leaves_at(damaged.starts[:1])).records()

@@ -49,7 +49,7 @@ Tree = dict[str, Entry]
 
 
 def new_entry(chance: random.Random) -> Entry:
-    """Return an entry; some have metadata, which kernels leave to Python."""
+    """Return an entry, sometimes with metadata that kernels leave to Python."""
     number = chance.randrange(1 << 40)
     return Entry(
         address=f"data/{number:x}",
@@ -72,13 +72,13 @@ def new_tree(chance: random.Random) -> Tree:
 def changed(tree: Tree, chance: random.Random) -> Tree:
     """Return a version of a tree with a few changes, or with many."""
     share = chance.choice((0.0, 0.03, 0.3, 0.9))
-    kept = {path: each for path, each in tree.items() if chance.random() > share / 2}
-    for path in kept:
+    result = {path: each for path, each in tree.items() if chance.random() > share / 2}
+    for path in result:
         if chance.random() < share / 2:
-            kept[path] = new_entry(chance)
+            result[path] = new_entry(chance)
     if share:
-        kept.update(dict(list(new_tree(chance).items())[: chance.choice((0, 1, 5))]))
-    return kept
+        result.update(dict(list(new_tree(chance).items())[: chance.choice((0, 1, 5))]))
+    return result
 
 
 def records_of(tree: Tree) -> list[Record]:
@@ -107,7 +107,7 @@ def plain_part(name: str, file: bytes, compress: bool) -> Any:
     assert block is not None
     (unit,) = block.units
     assert isinstance(unit, DataBlocks)
-    return shown(block) if compress else unit.packed()
+    return contents(block) if compress else unit.packed()
 
 
 def damaged(file: bytes, chance: random.Random) -> bytes:
@@ -137,12 +137,12 @@ class Side:
                 yield block
 
 
-def shown(block: Block) -> Any:
+def contents(block: Block) -> Any:
     return block.records(), block.ids.tobytes()
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or its error."""
+    """Return the result of a call, or its error."""
     try:
         return call()
     except SparklakeError as error:
@@ -158,17 +158,17 @@ def results(seed: str) -> list[Any]:
     layer = staged(base, chance)
     with kernel_choice.only_definitions():
         # Both ways read the same files.
-        written = [files_of(records_of(each), size, compress=compress) for each in trees]
+        files_of_sides = [files_of(records_of(each), size, compress=compress) for each in trees]
         layers = [files_of(layer, size, compress=False)]
     if chance.random() < 0.2:
-        some = [each for each in written if each]
+        some = [each for each in files_of_sides if each]
         if some:
             one = chance.choice(some)
             at = chance.randrange(len(one))
             one[at] = (one[at][0], damaged(one[at][1], chance))
-    sides = [Side(each) for each in written]
+    sides = [Side(each) for each in files_of_sides]
     over = [Side(each) for each in layers]
-    wanted = sorted({key for key, _ in layer} | {b"a/0001", b"zzz"})
+    searched = sorted({key for key, _ in layer} | {b"a/0001", b"zzz"})
     conflicts: list[Any] = []
 
     def decide(some: Any) -> list[bytes | None]:
@@ -176,18 +176,23 @@ def results(seed: str) -> list[Any]:
         return [each.source if number % 2 else each.dest for number, each in enumerate(some)]
 
     def written_again(blocks: Iterator[Block]) -> Any:
-        made = write_ranges(blocks, size, compress=compress)
-        return [(each, plain_part(each.info.id, file, compress)) for each, file in made]
+        ranges = write_ranges(blocks, size, compress=compress)
+        return [(each, plain_part(each.info.id, file, compress)) for each, file in ranges]
 
-    def found(block: Block) -> Any:
-        places, there = block.find(keys_of(wanted))
+    def lookup(block: Block) -> Any:
+        places, there = block.find(keys_of(searched))
         units = [unit for unit in block.units if isinstance(unit, DataBlocks)]
-        single = [[unit.find(key) for key in wanted[:5]] for unit in units]
-        return places.tolist(), there.tolist(), single, [unit.reaching(wanted[0]) for unit in units]
+        single = [[unit.find(key) for key in searched[:5]] for unit in units]
+        return (
+            places.tolist(),
+            there.tolist(),
+            single,
+            [unit.reaching(searched[0]) for unit in units],
+        )
 
     def found_together(block: Block) -> Any:
         units = [unit for unit in block.units if isinstance(unit, DataBlocks)]
-        many = [unit.find_many(keys_of(wanted)) for unit in units]
+        many = [unit.find_many(keys_of(searched)) for unit in units]
         return [(values.to_pylist(), rows.tolist()) for values, rows in many]
 
     def listed(block: Block) -> Any:
@@ -195,23 +200,23 @@ def results(seed: str) -> list[Any]:
         lists = [*(each.to_pylist() for each in texts), *(each.tolist() for each in numbers)]
         return lists, None if metadata is None else metadata.to_pylist()
 
-    def named(block: Block) -> Any:
+    def addresses(block: Block) -> Any:
         *texts, sizes, hashes = named_columns(block, OwnNamespace("s3://bucket"))
         return [each.to_pylist() for each in texts], sizes.tolist(), [*map(list, hashes)]
 
     def moved(block: Block) -> Any:
-        return shown(renamed(block, 0, b"new/"))
+        return contents(renamed(block, 0, b"new/"))
 
     filled = [records_of(each) for each in trees if each]
     base_side, source, dest = sides
     calls: list[Callable[[], Any]] = [
         lambda: [written_again(iter([block_of_records(each)])) for each in filled],
-        lambda: [shown(block) for side in sides for block in side],
+        lambda: [contents(block) for side in sides for block in side],
         lambda: [listed(block) for block in dest],
         lambda: [record_problem(block, block.encoded) for side in sides for block in side],
         lambda: [record_problem(block, block.encoded) for side in over for block in side],
-        lambda: [named(block) for block in dest],
-        lambda: [found(block) for block in base_side],
+        lambda: [addresses(block) for block in dest],
+        lambda: [lookup(block) for block in base_side],
         lambda: [found_together(block) for block in base_side],
         lambda: [moved(block) for block in base_side],
         lambda: [list(each) for each in diff(base_side, source)],
@@ -221,11 +226,11 @@ def results(seed: str) -> list[Any]:
         lambda: written_again(merge(base_side, source, dest, decide)),
         lambda: conflicts,
     ]
-    return [[name for files in written for name, _ in files], *map(outcome, calls)]
+    return [[name for files in files_of_sides for name, _ in files], *map(outcome, calls)]
 
 
 def check(seed: str) -> int:
-    """Compare both ways of one case; return how many of its calls failed."""
+    """Compare both results of one case, and return the number of failed calls."""
     compiled = results(seed)
     with kernel_choice.only_definitions():
         defined = results(seed)
@@ -236,29 +241,29 @@ def check(seed: str) -> int:
 
 
 @needs_kernels
-def test_kernels_are_what_is_compared() -> None:
+def test_compiled_kernels_are_active() -> None:
     assert kernel_choice.is_compiled(), kernel_choice.description()
 
 
 @needs_kernels
-def test_sound_records_are_not_declined() -> None:
+def test_kernels_accept_valid_records() -> None:
     entries = [Entry(f"data/{each}", each, "checksum", each * SECOND) for each in range(99)]
     records = sorted(entry_record(f"a/{each.size}", each) for each in entries)
     block = block_of_records(records)
     assert kernels.record_problem(block, block.encoded) == ""
     address, checksum, sizes, _ = kernels.named_objects(block, "s3://bucket")
-    named = sorted(zip(address.to_pylist(), checksum.to_pylist(), sizes.tolist(), strict=True))
-    assert named == sorted((f"s3://bucket/{e.address}", e.checksum, e.size) for e in entries)
+    objects = sorted(zip(address.to_pylist(), checksum.to_pylist(), sizes.tolist(), strict=True))
+    assert objects == sorted((f"s3://bucket/{e.address}", e.checksum, e.size) for e in entries)
 
 
 @needs_kernels
-def test_random_cases_are_equal_both_ways() -> None:
+def test_random_cases_give_equal_results() -> None:
     failures = sum(check(f"a sample {number}") for number in range(40))
     assert failures > 3, "damage is noticed"
 
 
 @needs_kernels
-def test_keys_out_of_order_are_damage() -> None:
+def test_keys_out_of_order_are_reported_as_damage() -> None:
     """In this case a damaged key is below the one before it, and all checksums are right."""
     assert check("sparklake 5 3222")
 
@@ -267,7 +272,7 @@ def test_keys_out_of_order_are_damage() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(-(-CASES // AT_ONCE)))
-def test_very_many_random_cases_are_equal_both_ways(number: int) -> None:
+def test_very_many_random_cases_give_equal_results(number: int) -> None:
     for case in range(min(AT_ONCE, CASES - number * AT_ONCE)):
         check(f"{SEED} {number} {case}")
 
@@ -281,7 +286,7 @@ def test_very_many_random_cases_are_equal_both_ways(number: int) -> None:
         pytest.param(INPUTS, marks=pytest.mark.exhaustive),
     ],
 )
-def test_hostile_inputs_end_no_process(inputs: int, tmp_path: Path) -> None:
+def test_hostile_inputs_never_crash_a_kernel(inputs: int, tmp_path: Path) -> None:
     """The crate's own tests: every kernel answers or declines, and never panics."""
     command = "test --release --quiet --locked --no-default-features -- --nocapture"
     done = subprocess.run(

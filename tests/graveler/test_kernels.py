@@ -13,11 +13,11 @@ from sparklake.graveler import kernel_choice, kernels
 SAY = "from sparklake.graveler.kernel_choice import description; print(description())"
 
 
-def said(library: str | None = None, **environment: str) -> str:
-    """Return the description in a process in which the library has this source in Python."""
-    found = "" if library is None else f"sys.modules['sparklake._kernels'] = {library}"
+def description(library: str | None = None, **environment: str) -> str:
+    """Return the kernel description of a new process that loads the given library."""
+    override = "" if library is None else f"sys.modules['sparklake._kernels'] = {library}"
     ran = subprocess.run(
-        [sys.executable, "-c", f"import sys, types; {found}\n{SAY}"],
+        [sys.executable, "-c", f"import sys, types; {override}\n{SAY}"],
         env={**os.environ, "SPARKLAKE_KERNELS": "", **environment},
         capture_output=True,
         text=True,
@@ -27,21 +27,23 @@ def said(library: str | None = None, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("value", ["off", "OFF"])
-def test_the_setting_turns_compiled_kernels_off(value: str) -> None:
-    assert said(SPARKLAKE_KERNELS=value) == "Python (SPARKLAKE_KERNELS is off)"
+def test_the_setting_disables_compiled_kernels(value: str) -> None:
+    assert description(SPARKLAKE_KERNELS=value) == "Python (SPARKLAKE_KERNELS is off)"
 
 
-def test_kernels_of_other_sources_are_not_used() -> None:
-    """Such as those that were built before a checkout moved on."""
+def test_kernels_built_from_other_sources_are_not_used() -> None:
+    """For example, kernels built before a checkout changed."""
     expected = "Python (the compiled kernels were built from different sources than this code)"
-    assert said(f"types.SimpleNamespace(INTERFACE={kernel_choice.INTERFACE - 1})") == expected
+    assert (
+        description(f"types.SimpleNamespace(INTERFACE={kernel_choice.INTERFACE - 1})") == expected
+    )
 
 
 def test_missing_kernels_are_reported() -> None:
-    assert said("None") == f"Python ({kernel_choice.MISSING})"
+    assert description("None") == f"Python ({kernel_choice.MISSING})"
 
 
-def test_a_definition_runs_for_what_its_kernel_declines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_definition_runs_when_its_kernel_declines(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(number: int) -> str:
         if number < 0:
             raise kernels.Declined
@@ -57,7 +59,7 @@ def test_a_definition_runs_for_what_its_kernel_declines(monkeypatch: pytest.Monk
     assert run(1) == "compiled"
 
 
-def test_errors_of_kernels_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled() -> None:
         raise TypeError("a defect of the adapter")
 
@@ -67,7 +69,7 @@ def test_errors_of_kernels_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         kernels.defines(compiled)(lambda: None)()
 
 
-def test_without_the_package_the_definition_itself_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_definition_runs_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def definition() -> None: ...
 
     monkeypatch.setattr(kernels, "_library", None)

@@ -1,4 +1,4 @@
-"""Keys of objects and intervals of keys."""
+"""Object keys and key intervals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ some_keys = st.binary(min_size=1, max_size=4)
         "ž" * 512,
     ],
 )
-def test_paths_that_name_objects(path: str) -> None:
+def test_a_valid_path_round_trips_as_a_key(path: str) -> None:
     assert object_key(path) == path.encode()
     assert key_path(object_key(path)) == path
 
@@ -61,12 +61,12 @@ def test_paths_that_name_objects(path: str) -> None:
         ("a\0b", "leave the store's root"),
     ],
 )
-def test_paths_that_cannot(path: str, reason: str) -> None:
+def test_an_invalid_path_is_rejected(path: str, reason: str) -> None:
     with pytest.raises(InvalidKeyError, match=reason):
         object_key(path)
 
 
-def test_a_key_of_other_bytes_has_no_path() -> None:
+def test_a_key_that_is_not_utf8_has_no_path() -> None:
     with pytest.raises(InvalidKeyError, match="not UTF-8"):
         key_path(b"\xff")
 
@@ -77,18 +77,18 @@ def test_an_interval_is_half_open(key: bytes, start: bytes, stop: bytes | None) 
 
 
 @given(some_keys)
-def test_everything_holds_every_key(key: bytes) -> None:
+def test_everything_contains_every_key(key: bytes) -> None:
     assert key in EVERYTHING
 
 
 @given(some_keys, some_keys)
-def test_nothing_lies_between_a_key_and_its_successor(key: bytes, other: bytes) -> None:
+def test_no_key_lies_between_a_key_and_its_successor(key: bytes, other: bytes) -> None:
     assert key < successor(key)
     assert not key < other < successor(key)
 
 
 @given(st.lists(st.sampled_from([b"\xff", b"\xfe", b"a", b"\x00"]), max_size=4).map(b"".join))
-def test_the_interval_of_a_prefix_holds_its_keys_alone(prefix: bytes) -> None:
+def test_a_prefix_interval_contains_exactly_its_keys(prefix: bytes) -> None:
     interval = prefix_interval(prefix)
     for tail in (b"", b"\x00", b"a", b"\xff", b"\xff\xff\xff"):
         for key in (prefix + tail, prefix[:-1] + tail, tail):
@@ -106,5 +106,5 @@ def test_the_interval_of_a_prefix_holds_its_keys_alone(prefix: bytes) -> None:
         (b"a/", b"a0"),
     ],
 )
-def test_the_end_of_a_prefix(prefix: bytes, end: bytes | None) -> None:
+def test_a_prefix_ends_before_the_next_key(prefix: bytes, end: bytes | None) -> None:
     assert prefix_end(prefix) == end

@@ -47,21 +47,21 @@ def check_many(seed: object, count: int) -> None:
         check_parts(part, check)
 
 
-def test_random_triples() -> None:
+def test_random_triples_merge_like_dicts() -> None:
     check_many("a sample", 10_000)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", range(-(-TRIPLES // AT_ONCE)))
-def test_very_many_random_triples(number: int) -> None:
+def test_very_many_random_triples_merge_like_dicts(number: int) -> None:
     check_many(f"{SEED} {number}", min(AT_ONCE, TRIPLES - number * AT_ONCE))
 
 
 # --- whether the triples and the checks are worth something ---------------------------------------
 
 
-def test_triples_are_of_every_row_and_share_identities() -> None:
+def test_triples_cover_every_row_and_share_identities() -> None:
     triples = list(random_triples("rows", 300))
     rows = {row_of(each.identities(key)) for each in triples for key in KEYS}
     assert rows == {str(row) for row in MERGE_TABLE}
@@ -70,13 +70,13 @@ def test_triples_are_of_every_row_and_share_identities() -> None:
     assert len(set(map(repr, triples))) > 250
 
 
-def test_triples_are_those_of_their_seed() -> None:
+def test_a_seed_determines_its_triples() -> None:
     one, same, other = (list(random_triples(seed, 20)) for seed in ("a", "a", "b"))
     assert one == same != other
     assert list(islice(random_triples("a", 99), 20)) == one
 
 
-def test_parts_are_all_the_triples() -> None:
+def test_parts_contain_all_triples() -> None:
     triples = list(random_triples("parts", 100))
     listed = list(parts(iter(triples), random.Random(1), 30))
     assert [each for part in listed for each in part] == triples
@@ -84,8 +84,8 @@ def test_parts_are_all_the_triples() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_a_wrong_decision_is_found(policy: Policy) -> None:
-    """A policy that says one thing and does another fails on each conflict, and nowhere else."""
+def test_a_wrong_decision_is_detected(policy: Policy) -> None:
+    """A policy with a wrong prediction fails on each conflict, and nowhere else."""
     wrong = Policy("wrong", lambda *_: b"Y", policy.decide)
     conflict = Triple({b"a": b"A", b"b": b"A"}, {b"a": b"B"}, {b"a": b"C"})
     peace = Triple({b"a": b"A"}, {b"a": b"B", b"b": b"A"}, {b"a": b"A"})
@@ -93,7 +93,7 @@ def test_a_wrong_decision_is_found(policy: Policy) -> None:
     assert fails(lambda triple: check_merge(*triple, policies=[wrong]), conflict)
 
 
-def test_a_failure_is_made_small() -> None:
+def test_a_failure_is_minimized() -> None:
     triples = list(random_triples("small", 200))
     guilty = Triple({b"x": b"A", b"y": b"B"}, {b"x": b"C"}, {b"x": b"D", b"y": b"D"})
     triples[137] = guilty
@@ -108,7 +108,7 @@ def test_a_failure_is_made_small() -> None:
     assert least == guilty.without(b"y")
 
 
-def test_a_failure_of_two_triples_keeps_both() -> None:
+def test_a_failure_that_needs_two_triples_keeps_both() -> None:
     triples = list(random_triples("two", 20))
     needed = [triples[3], triples[17]]
     least = least_triples(triples, lambda some: all(each in some for each in needed))

@@ -18,11 +18,11 @@ History = dict[str, tuple[str, ...]]
 
 def generations(history: History) -> dict[str, int]:
     """Return generations. Some are higher than needed, as those of lakeFS's squash merges."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for commit, parents in history.items():
         more = (0, 0, 0, 30)[sum(commit.encode()) % 4]
-        found[commit] = 1 + more + max((found[parent] for parent in parents), default=0)
-    return found
+        result[commit] = 1 + more + max((result[parent] for parent in parents), default=0)
+    return result
 
 
 def bases(history: History, left: str, right: str) -> list[str]:
@@ -30,7 +30,7 @@ def bases(history: History, left: str, right: str) -> list[str]:
 
 
 def ancestors(history: History, commit: str) -> set[str]:
-    """Return a commit and all that it stands on."""
+    """Return a commit and all its ancestors."""
     return {commit}.union(*(ancestors(history, parent) for parent in history[commit]))
 
 
@@ -73,7 +73,9 @@ APART: History = {"a": (), "b": (), "c": ("b",)}
         (APART, "a", "c", []),
     ],
 )
-def test_histories(history: History, left: str, right: str, expected: list[str]) -> None:
+def test_merge_bases_of_small_histories_are_found(
+    history: History, left: str, right: str, expected: list[str]
+) -> None:
     assert bases(history, left, right) == expected == brute_force(history, left, right)
     assert bases(history, right, left) == expected
 
@@ -86,7 +88,7 @@ def random_history(chance: random.Random) -> History:
     return history
 
 
-def test_random_histories() -> None:
+def test_random_histories_agree_with_brute_force() -> None:
     chance = random.Random(5)
     for _ in range(400):
         history = random_history(chance)
@@ -95,19 +97,19 @@ def test_random_histories() -> None:
 
 
 def tangled_history(chance: random.Random, name: str) -> History:
-    """Return commits that often merge the latest ones into each other."""
+    """Return commits that often merge the latest ones."""
     history: History = {}
     for number in range(chance.randint(2, 24)):
         latest = [*history][-chance.choice((3, 4, 5, 8)) :]
-        wanted = 0 if chance.random() < 0.02 else chance.choice((1, 1, 2, 2, 2, 3))
-        parents = chance.sample(latest, min(len(latest), wanted))
+        parent_count = 0 if chance.random() < 0.02 else chance.choice((1, 1, 2, 2, 2, 3))
+        parents = chance.sample(latest, min(len(latest), parent_count))
         history[f"{name}/{chance.randint(0, 99):02}-{number}"] = tuple(parents)
     return history
 
 
 @pytest.mark.system
 @pytest.mark.timeout(1200)
-def test_very_many_random_histories() -> None:
+def test_very_many_random_histories_agree_with_brute_force() -> None:
     chance = random.Random(55)
     for _ in range(200_000):
         history = random_history(chance)
@@ -119,7 +121,7 @@ def test_very_many_random_histories() -> None:
 @pytest.mark.parametrize(
     "count", [200, pytest.param(2_000, marks=[pytest.mark.system, pytest.mark.timeout(1200)])]
 )
-def test_random_histories_as_git_sees_them(count: int, tmp_path: Path) -> None:
+def test_random_histories_agree_with_git(count: int, tmp_path: Path) -> None:
     chance, git = random.Random(count), Git(tmp_path / "git")
     histories = [tangled_history(chance, str(number)) for number in range(count)]
     together = {name: parents for history in histories for name, parents in history.items()}
@@ -129,24 +131,24 @@ def test_random_histories_as_git_sees_them(count: int, tmp_path: Path) -> None:
     for history in histories:
         # Late commits have the most ancestors to choose from.
         left, right = chance.sample([*history][-4:], k=2)
-        found = bases(history, left, right)
-        assert {ids[each] for each in found} == {*git.merge_bases(left, right)}, history
-        assert found == brute_force(history, left, right)
-        several += len(found) > 1
+        best = bases(history, left, right)
+        assert {ids[each] for each in best} == {*git.merge_bases(left, right)}, history
+        assert best == brute_force(history, left, right)
+        several += len(best) > 1
     assert several > count / 20
 
 
-def test_only_what_is_newer_than_the_base_is_visited() -> None:
+def test_only_commits_newer_than_the_base_are_visited() -> None:
     line: History = {"0000": ()}
     for number in range(1, 2000):
         line[f"{number:04}"] = (f"{number - 1:04}",)
     history: History = {**line, "left": ("1999",), "right": ("1990",)}
     generation = generations(history)
-    asked: list[str] = []
+    visits: list[str] = []
 
     def parents(commit: str) -> tuple[str, ...]:
-        asked.append(commit)
+        visits.append(commit)
         return history[commit]
 
     assert merge_bases("left", "right", parents, generation.__getitem__) == ["1990"]
-    assert len(asked) == len({*asked}) <= 13
+    assert len(visits) == len({*visits}) <= 13

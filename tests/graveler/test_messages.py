@@ -1,4 +1,4 @@
-"""Messages of protobuf that are declared at run time."""
+"""Protobuf messages declared at run time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 from sparklake.graveler.messages import EntryMessage, ProtectionRulesMessage, RetentionRulesMessage
 
 
-def test_messages_in_messages_survive_a_garbage_collection() -> None:
+def test_nested_messages_survive_a_garbage_collection() -> None:
     # protobuf 4.24 forgets the classes that nobody refers to, and then crashes the process.
     gc.collect()
     entry = EntryMessage(address="a")

@@ -34,7 +34,7 @@ def parent(count: int) -> RefStep:
 @pytest.mark.parametrize(
     ("name", "other"), [("feature/x", "feature-x"), ("/a/b/c/", "a-b-c"), ("a/b c", None)]
 )
-def test_a_name_with_a_slash_is_refused_with_another_one(name: str, other: str | None) -> None:
+def test_a_name_with_a_slash_is_rejected_with_a_suggestion(name: str, other: str | None) -> None:
     for validate in (validate_branch_name, validate_tag_name):
         with pytest.raises(InvalidNameError, match="'/' ends the ref") as raised:
             validate(name)
@@ -72,7 +72,7 @@ def test_a_name_with_a_slash_is_refused_with_another_one(name: str, other: str |
         ("main$", Ref("main", (), staged=True)),
     ],
 )
-def test_refs(text: str, ref: Ref) -> None:
+def test_a_ref_expression_is_parsed(text: str, ref: Ref) -> None:
     assert parse_ref(text) == ref
 
 
@@ -118,7 +118,7 @@ def test_refs(text: str, ref: Ref) -> None:
         "main~" + "9" * 5000,
     ],
 )
-def test_malformed_refs(text: str) -> None:
+def test_a_malformed_ref_expression_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRefError):
         parse_ref(text)
 
@@ -136,7 +136,7 @@ def test_malformed_refs(text: str) -> None:
         ("a\n", False, False),
     ],
 )
-def test_what_reads_as_a_commit_id(text: str, whole: bool, prefix: bool) -> None:
+def test_a_commit_id_is_lowercase_hexadecimal(text: str, whole: bool, prefix: bool) -> None:
     assert is_commit_id(text) is whole
     assert is_commit_id_prefix(text) is prefix
 
@@ -182,24 +182,24 @@ BAD_NAMES = [
 
 @for_each("validate", [validate_branch_name, validate_tag_name])
 @for_each("name", NAMES)
-def test_names(validate: Callable[[str], str], name: str) -> None:
+def test_a_valid_name_is_accepted(validate: Callable[[str], str], name: str) -> None:
     assert validate(name) == name
     assert parse_ref(name) == Ref(name)
 
 
 @for_each(("validate", "noun"), [(validate_branch_name, "branch"), (validate_tag_name, "tag")])
 @for_each("name", BAD_NAMES)
-def test_bad_names(validate: Callable[[str], str], noun: str, name: str) -> None:
+def test_an_invalid_name_is_rejected(validate: Callable[[str], str], noun: str, name: str) -> None:
     with pytest.raises(InvalidNameError, match=f"cannot be the name of a {noun}"):
         validate(name)
 
 
 @pytest.mark.parametrize("name", ["abc", "a-b", "0-1", "my-lake-2", "a" * 63])
-def test_repository_names(name: str) -> None:
+def test_a_valid_repository_name_is_accepted(name: str) -> None:
     assert validate_repository_name(name) == name
 
 
 @for_each("name", ["", "ab", "a" * 64, "-ab", "Abc", "a_b", "a.b", "a/b", "abc\n", "žluť", "a b"])
-def test_bad_repository_names(name: str) -> None:
+def test_an_invalid_repository_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidNameError, match="cannot be the name of a repository"):
         validate_repository_name(name)

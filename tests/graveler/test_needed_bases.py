@@ -1,4 +1,4 @@
-"""Which bases later merges may need: any history, with what merges of kept commits ask for."""
+"""Bases that later merges may need, compared with the bases of random merges."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CRISS_CROSS: History = {
 MERGED: History = {"a": (), "f": ("a",), "f2": ("f",), "m": ("a", "f2"), "m2": ("m",)}
 
 
-def needed(history: History, kept: str) -> str:
-    return " ".join(sorted(needed_bases(commits_of(history), set(kept.split()))))
+def needed(history: History, retained: str) -> str:
+    return " ".join(sorted(needed_bases(commits_of(history), set(retained.split()))))
 
 
 def commits_of(history: History) -> list[Commit]:
@@ -42,38 +42,38 @@ def commits_of(history: History) -> list[Commit]:
 
 
 def generations(history: History) -> dict[str, int]:
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for commit, parents in history.items():
-        found[commit] = 1 + max((found[parent] for parent in parents), default=0)
-    return found
+        result[commit] = 1 + max((result[parent] for parent in parents), default=0)
+    return result
 
 
-def asked(history: History, kept: set[str]) -> set[str]:
-    """Return the commits whose trees merges of all pairs of kept commits ask for as bases."""
-    generation, found = generations(history).__getitem__, set[str]()
+def bases_read(history: History, retained: set[str]) -> set[str]:
+    """Return the commits whose trees are read when retained commits are merged."""
+    generation, reads = generations(history).__getitem__, set[str]()
 
     def tree(name: str) -> str:
-        found.add(name)
+        reads.add(name)
         return name
 
-    for left, right in combinations(sorted(kept), 2):
+    for left, right in combinations(sorted(retained), 2):
         bases = merge_bases(left, right, history.__getitem__, generation)  # type: ignore[arg-type]
         VirtualBases(history.__getitem__, generation, tree, lambda name, *_: name, "").of(bases)  # type: ignore[arg-type]
-    return found
+    return reads
 
 
-def grown(chance: random.Random, history: History, kept: set[str], steps: int) -> set[str]:
-    """Add commits whose parents are kept or new; return those that are kept then."""
+def grown(chance: random.Random, history: History, retained: set[str], steps: int) -> set[str]:
+    """Add commits with retained or new parents, and return all retained commits."""
     for number in range(steps):
-        parents = chance.sample(sorted(kept), min(len(kept), chance.choice([1, 1, 2])))
+        parents = chance.sample(sorted(retained), min(len(retained), chance.choice([1, 1, 2])))
         name = f"{number:03}-{len(history)}"
         history[name] = tuple(parents)
-        kept = kept | {name}
-    return kept
+        retained = retained | {name}
+    return retained
 
 
 @for_each(
-    ("history", "kept", "expected"),
+    ("history", "retained", "expected"),
     [
         (FORK, "l2 r", "c"),
         (FORK, "l2", ""),
@@ -89,47 +89,49 @@ def grown(chance: random.Random, history: History, kept: set[str], steps: int) -
         ({**MERGED, "g": ("f",)}, "m2 g", "f"),
     ],
 )
-def test_bases_of_small_histories(history: History, kept: str, expected: str) -> None:
-    found = needed(history, kept)
-    assert set(expected.split()) <= set(found.split())
-    assert asked(history, set(kept.split())) - set(kept.split()) <= set(found.split())
+def test_small_histories_need_their_merge_bases(
+    history: History, retained: str, expected: str
+) -> None:
+    bases = needed(history, retained)
+    assert set(expected.split()) <= set(bases.split())
+    assert bases_read(history, set(retained.split())) - set(retained.split()) <= set(bases.split())
     if history is not CRISS_CROSS:
-        assert found == expected
+        assert bases == expected
 
 
-def test_a_long_line_with_merged_branches_keeps_few() -> None:
-    """Branches that were merged long ago leave no base behind."""
+def test_old_merges_need_no_bases() -> None:
+    """Branches merged long ago need no base."""
     history: History = {"m0": ()}
     for number in range(1, 200):
         history[f"f{number}"] = (f"m{number - 1}",)
         history[f"m{number}"] = (f"m{number - 1}", f"f{number}")
-    kept = {"m199", "m198", "f199"}
-    assert needed_bases(commits_of(history), kept) == set()
-    assert needed_bases(commits_of(history), {*kept, "f50"}) == set()
+    retained = {"m199", "m198", "f199"}
+    assert needed_bases(commits_of(history), retained) == set()
+    assert needed_bases(commits_of(history), {*retained, "f50"}) == set()
     history["f50b"] = ("f50",)
-    assert needed_bases(commits_of(history), {*kept, "f50b"}) == {"f50"}
+    assert needed_bases(commits_of(history), {*retained, "f50b"}) == {"f50"}
 
 
 def check_random(seed: int) -> None:
-    """No merge needs a tree that is gone: of kept commits, and of others made of these later."""
+    """Check that merges of retained commits, and of later ones, never need a lost tree."""
     chance = random.Random(seed)
     history: History = {"0": ()}
     grown(chance, history, {"0"}, chance.randint(1, 18))
-    kept = set(chance.sample(sorted(history), chance.randint(1, min(5, len(history)))))
-    there = kept | needed_bases(commits_of(history), kept)
-    assert asked(history, kept) <= there, (seed, history, kept)
+    retained = set(chance.sample(sorted(history), chance.randint(1, min(5, len(history)))))
+    there = retained | needed_bases(commits_of(history), retained)
+    assert bases_read(history, retained) <= there, (seed, history, retained)
     for _ in range(3):
         before = set(history)
-        kept = grown(chance, history, kept, chance.randint(1, 5))
+        retained = grown(chance, history, retained, chance.randint(1, 5))
         there |= set(history) - before
-        assert asked(history, kept) <= there, (seed, history, kept)
+        assert bases_read(history, retained) <= there, (seed, history, retained)
         # Some of them expire.
-        kept = set(chance.sample(sorted(kept), chance.randint(1, min(5, len(kept)))))
-        there &= kept | needed_bases(commits_of(history), kept)
-        assert asked(history, kept) <= there, (seed, history, kept)
+        retained = set(chance.sample(sorted(retained), chance.randint(1, min(5, len(retained)))))
+        there &= retained | needed_bases(commits_of(history), retained)
+        assert bases_read(history, retained) <= there, (seed, history, retained)
 
 
 @pytest.mark.parametrize("share", range(4))
-def test_no_merge_needs_a_tree_that_is_gone(share: int) -> None:
+def test_no_merge_needs_a_lost_tree(share: int) -> None:
     for seed in range(share, 1200, 4):
         check_random(seed)

@@ -22,7 +22,7 @@ TEXTS = ("", "a", "text/plain", "ž/ü", "日本", "x" * 300)
 
 
 def plain_entry(chance: random.Random) -> Entry:
-    """Return an entry that kernels can show."""
+    """Return an entry within the limits of kernels."""
     return Entry(
         address=chance.choice(TEXTS),
         size=chance.choice((0, 1, 127, 128, 10**12, (1 << 63) - 1)),
@@ -34,7 +34,7 @@ def plain_entry(chance: random.Random) -> Entry:
 
 
 def unusual_entry(chance: random.Random) -> Entry:
-    """Return an entry that only the definition in Python shows."""
+    """Return an entry outside the limits of kernels."""
     plain = plain_entry(chance)
     changes: dict[str, Any] = chance.choice(
         [
@@ -58,18 +58,18 @@ def records(chance: random.Random, count: int, unusual: float) -> list[Record]:
 
 
 def record(path: str, entry: Entry) -> Record:
-    """Return the record of an entry, which need not be a valid one."""
+    """Return the record of an entry, valid or not."""
     return encode_record(path.encode(), entry_identity(entry), encode_entry(entry))
 
 
 def packed(some: list[Record], *, compress: bool) -> Block:
-    """Return records in data blocks that are not open yet."""
+    """Return records in closed data blocks."""
     block = read_sstable("a table", make_table(block_of_records(some), compress=compress).file)
     assert block is not None
     return block
 
 
-def shown(block: Block) -> Any:
+def columns_or_error(block: Block) -> Any:
     """Return the columns as lists, or the error."""
     try:
         texts, numbers, metadata = object_columns(block, NAMESPACE)
@@ -81,21 +81,24 @@ def shown(block: Block) -> Any:
 
 @pytest.mark.parametrize("unusual", [0, 0.01, 0.5])
 @pytest.mark.parametrize("compress", [False, True])
-def test_objects_are_the_same_from_all_forms(unusual: float, compress: bool) -> None:
+def test_all_block_forms_give_the_same_objects(unusual: float, compress: bool) -> None:
     chance = random.Random(f"{unusual} {compress}")
     for count in (1, 2, 63, 500, 1500):
         some = records(chance, count, unusual)
         expected = []
         with kernel_choice.only_definitions():
-            expected = [shown(block_of_records(some)), shown(packed(some, compress=compress))]
+            expected = [
+                columns_or_error(block_of_records(some)),
+                columns_or_error(packed(some, compress=compress)),
+            ]
         assert expected[0] == expected[1]
-        assert shown(block_of_records(some)) == expected[0]
-        assert shown(packed(some, compress=compress)) == expected[0]
+        assert columns_or_error(block_of_records(some)) == expected[0]
+        assert columns_or_error(packed(some, compress=compress)) == expected[0]
         assert len(expected[0][0][0]) == len(some)
 
 
 @pytest.mark.parametrize("damage", ["key", "address", "no entry"])
-def test_errors_are_the_same(damage: str) -> None:
+def test_kernels_and_definitions_raise_the_same_errors(damage: str) -> None:
     some = records(random.Random(damage), 200, 0)
     if damage == "key":
         some.append(encode_record(b"\xff", b"identity", b""))
@@ -104,13 +107,13 @@ def test_errors_are_the_same(damage: str) -> None:
     else:
         some.append(encode_record(b"\xee\x80\x80", b"identity", b"\xff"))
     with kernel_choice.only_definitions():
-        expected = shown(block_of_records(some))
+        expected = columns_or_error(block_of_records(some))
     assert issubclass(expected[0], SparklakeError)
-    assert shown(block_of_records(some)) == expected
-    assert shown(packed(some, compress=False)) == expected
+    assert columns_or_error(block_of_records(some)) == expected
+    assert columns_or_error(packed(some, compress=False)) == expected
 
 
-def test_damaged_bytes_are_refused() -> None:
+def test_damaged_bytes_are_rejected() -> None:
     file = bytearray(make_table(block_of_records(records(random.Random(1), 300, 0))).file)
     file[100] ^= 1
     block = read_sstable("a table", bytes(file))

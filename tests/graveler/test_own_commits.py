@@ -1,4 +1,4 @@
-"""The commits that a line has of its own, against brute force."""
+"""Commits of a line that another branch lacks, against brute force."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def generation(history: History, commit: str) -> int:
     return 1 + more + max((generation(history, parent) for parent in history[commit]), default=0)
 
 
-def found(history: History, head: str, other: str) -> list[str]:
+def own(history: History, head: str, other: str) -> list[str]:
     generations = {each: generation(history, each) for each in history}
     ends = CommitId(head), CommitId(other)
     return [*own_commits(*ends, history.__getitem__, generations.__getitem__)]  # type: ignore[arg-type]
@@ -32,24 +32,24 @@ def brute_force(history: History, head: str, other: str) -> list[str]:
     ]
 
 
-def test_random_histories() -> None:
+def test_random_histories_agree_with_brute_force() -> None:
     chance = random.Random(3)
     for _ in range(150):
         history, _, _ = criss_crossed(chance, 4)
         for head, other in product(history, repeat=2):
-            assert found(history, head, other) == brute_force(history, head, other), history
+            assert own(history, head, other) == brute_force(history, head, other), history
 
 
-def test_only_what_is_newer_than_the_line_is_visited() -> None:
+def test_only_commits_newer_than_the_line_are_visited() -> None:
     history = {"0": (), **{f"{at}": (f"{at - 1}",) for at in range(1, 500)}}
     history |= {"a": ("490",), "b": ("a",)}
     generations = {"0": 1, **{f"{at}": at + 1 for at in range(1, 500)}, "a": 492, "b": 493}
-    asked: list[str] = []
+    visits: list[str] = []
 
     def parents(commit: CommitId) -> list[CommitId]:
-        asked.append(commit)
+        visits.append(commit)
         return [*map(CommitId, history[commit])]
 
-    made = own_commits(CommitId("b"), CommitId("499"), parents, generations.__getitem__)
-    assert made == ["a", "b"]
-    assert len(asked) < 20
+    commits = own_commits(CommitId("b"), CommitId("499"), parents, generations.__getitem__)
+    assert commits == ["a", "b"]
+    assert len(visits) < 20

@@ -27,7 +27,7 @@ def is_chosen(paths: list[str], key: bytes) -> bool:
 
 
 @given(some, keys)
-def test_a_path_is_an_object_or_a_prefix(paths: list[str], key: bytes) -> None:
+def test_a_path_selects_an_object_or_a_prefix(paths: list[str], key: bytes) -> None:
     path_filter = filter_for(paths)
     assert (key in path_filter) == is_chosen(paths, key)
     assert (key in path_filter) == any(key in each for each in path_filter.intervals)
@@ -37,30 +37,30 @@ def test_a_path_is_an_object_or_a_prefix(paths: list[str], key: bytes) -> None:
 
 
 @given(some)
-def test_intervals_are_apart_and_in_order(paths: list[str]) -> None:
-    found = filter_for(paths).intervals
-    assert filter_for([*paths[::-1], *paths]).intervals == found
-    for one, other in pairwise(found):
+def test_intervals_are_disjoint_and_sorted(paths: list[str]) -> None:
+    intervals_of_paths = filter_for(paths).intervals
+    assert filter_for([*paths[::-1], *paths]).intervals == intervals_of_paths
+    for one, other in pairwise(intervals_of_paths):
         assert one.stop is not None
         assert one.start < one.stop < other.start
 
 
 @given(some, intervals, keys)
-def test_tiles_are_an_interval(paths: list[str], interval: Interval, key: bytes) -> None:
+def test_tiles_cover_an_interval(paths: list[str], interval: Interval, key: bytes) -> None:
     path_filter = filter_for(paths)
     tiles = list(path_filter.tiles(interval))
     assert (tiles[0][0].start, tiles[-1][0].stop) == (interval.start, interval.stop)
-    for (one, chosen), (other, next_chosen) in pairwise(tiles):
+    for (one, selected), (other, next_chosen) in pairwise(tiles):
         assert one.stop == other.start
-        assert chosen != next_chosen
-    for tile, chosen in tiles:
+        assert selected != next_chosen
+    for tile, selected in tiles:
         assert not tile.is_empty
-        assert key not in tile or (key in path_filter) == chosen
-    assert path_filter.parts(interval) == tuple(tile for tile, chosen in tiles if chosen)
+        assert key not in tile or (key in path_filter) == selected
+    assert path_filter.parts(interval) == tuple(tile for tile, selected in tiles if selected)
     assert path_filter.holds(interval) == (tiles == [(interval, True)])
 
 
-def test_everything_is_chosen_where_nothing_is_said() -> None:
+def test_no_filter_selects_everything() -> None:
     assert filter_for(None) is ALL
     assert ALL.is_everything
     assert (ALL.prefix, ALL.hull) == (b"", EVERYTHING)
@@ -69,23 +69,23 @@ def test_everything_is_chosen_where_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "../a", "a/../", "a\0"])
-def test_a_key_of_lakefs_can_be_chosen(path: str) -> None:
+def test_a_key_of_lakefs_can_be_selected(path: str) -> None:
     assert path.encode() in filter_for(["a", path])
 
 
 @pytest.mark.parametrize("path", ["", "\udcff", "a" * 1025])
-def test_a_path_that_can_be_no_key(path: str) -> None:
+def test_an_impossible_key_is_rejected(path: str) -> None:
     with pytest.raises(InvalidKeyError):
         filter_for(["a", path])
 
 
 @pytest.mark.parametrize("paths", [[], (), "a/"])
-def test_no_path_is_not_everything(paths: Any) -> None:
+def test_an_empty_list_of_paths_is_rejected(paths: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"path"):
         filter_for(paths)
 
 
-def test_a_message_names_three() -> None:
+def test_a_message_lists_three_paths() -> None:
     assert first_paths(["a"]) == "'a'"
     assert first_paths("abc") == "'a', 'b', 'c'"
     assert first_paths("abcd") == "'a', 'b', 'c', ..."

@@ -1,4 +1,4 @@
-"""Plans as values: what is copied, what is opened."""
+"""Plans as values: copied and opened pieces."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_segments_tile_the_key_space(sides: list[Ranges]) -> None:
 
 
 @given(st.lists(trees, min_size=1, max_size=4))
-def test_segments_are_cut_wherever_no_range_straddles(sides: list[Ranges]) -> None:
+def test_segments_end_wherever_no_range_straddles(sides: list[Ranges]) -> None:
     ranges = [each for side in sides for each in side]
     ends = {
         successor(each.max_key)
@@ -90,7 +90,7 @@ def test_segments_are_cut_wherever_no_range_straddles(sides: list[Ranges]) -> No
     assert {*stops[:-1]} == ends - {max(ends, default=b"")}
 
 
-def test_a_gap_belongs_to_the_segment_behind_it() -> None:
+def test_a_gap_belongs_to_the_next_segment() -> None:
     """What is put between two ranges goes on where the first one ended."""
     one, other = span("1", "ac"), span("2", "fh")
     intervals = [each.interval for each in segments((one, other))]
@@ -148,14 +148,14 @@ def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> OpenPiece:
         ((WIDE, C), (WIDE,), (A, B, C), (CopiedPiece((A, B)), CopiedPiece(()))),
     ],
 )
-def test_a_merge_copies_what_ids_settle(
+def test_a_merge_copies_ranges_settled_by_their_ids(
     base: Ranges, source: Ranges, dest: Ranges, pieces: tuple[CopiedPiece | OpenPiece, ...]
 ) -> None:
     assert plan_merge(base, source, dest).pieces == pieces
 
 
 @given(trees, trees)
-def test_a_merge_with_base_opens_nothing(base: Ranges, other: Ranges) -> None:
+def test_a_merge_with_an_unchanged_side_opens_nothing(base: Ranges, other: Ranges) -> None:
     assert plan_merge(base, base, other).opened == ()
     assert plan_merge(base, base, other).copied == other
     assert plan_merge(base, other, base).opened == ()
@@ -165,20 +165,20 @@ def test_a_merge_with_base_opens_nothing(base: Ranges, other: Ranges) -> None:
 
 
 @given(trees, trees, trees)
-def test_a_merge_and_a_three_way_diff_open_what_is_unsettled(
+def test_a_merge_and_a_three_way_diff_open_unsettled_segments(
     base: Ranges, source: Ranges, dest: Ranges
 ) -> None:
-    merge, shown = plan_merge(base, source, dest), plan_three_way_diff(base, source, dest)
-    assert {*merge.stretches} <= {*shown.stretches}
-    assert shown.copied == ()
-    for piece in shown.stretches:
+    merge, diff = plan_merge(base, source, dest), plan_three_way_diff(base, source, dest)
+    assert {*merge.stretches} <= {*diff.stretches}
+    assert diff.copied == ()
+    for piece in diff.stretches:
         theirs, ours = piece.sides[1:]
         assert theirs != ours
         assert theirs != piece.sides[0]
 
 
 @given(trees, trees, trees)
-def test_tails_are_followed_by_no_other(base: Ranges, source: Ranges, dest: Ranges) -> None:
+def test_tails_are_the_last_ranges_of_the_sides(base: Ranges, source: Ranges, dest: Ranges) -> None:
     plan = plan_merge(base, source, dest)
     sides = (base, source, dest)
     closed = {each.id for side in sides for each in side[:-1]}
@@ -186,24 +186,24 @@ def test_tails_are_followed_by_no_other(base: Ranges, source: Ranges, dest: Rang
 
 
 @given(trees, trees, trees)
-def test_ranges_in_common_are_settled_in_rows(base: Ranges, source: Ranges, dest: Ranges) -> None:
+def test_equal_ranges_are_settled_in_bulk(base: Ranges, source: Ranges, dest: Ranges) -> None:
     """As if each segment were looked at by itself."""
     for sides in ((base, source, dest), (base, source), (base, base, dest), (base, base)):
         apart = list(segments_apart(*map(range_list, sides)))
-        for alike, held in groupby(segments(*sides), lambda each: len({*each.sides}) == 1):
-            row = list(held)
+        for alike, group in groupby(segments(*sides), lambda each: len({*each.sides}) == 1):
+            row = list(group)
             row = [together(row)] if alike else row
-            found, apart = apart[: len(row)], apart[len(row) :]
-            assert [(each.interval, infos(each.sides)) for each in found] == [
+            head, apart = apart[: len(row)], apart[len(row) :]
+            assert [(each.interval, infos(each.sides)) for each in head] == [
                 (each.interval, infos(each.sides)) for each in row
             ]
-            assert {each.alike for each in found} == {alike}
+            assert {each.alike for each in head} == {alike}
         assert apart == []
 
 
-def together(held: list[Segment]) -> Segment:
-    interval = Interval(held[0].interval.start, held[-1].interval.stop)
-    sides = zip(*(each.sides for each in held), strict=True)
+def together(group: list[Segment]) -> Segment:
+    interval = Interval(group[0].interval.start, group[-1].interval.stop)
+    sides = zip(*(each.sides for each in group), strict=True)
     return Segment(interval, tuple(tuple(chain.from_iterable(side)) for side in sides))
 
 
@@ -212,7 +212,7 @@ def infos(sides: Sequence[Sequence[RangeInfo]]) -> list[tuple[RangeInfo, ...]]:
 
 
 def by_range(plan: Plan) -> tuple[CopiedPiece | OpenPiece, ...]:
-    """Return the pieces of a plan, each range that is copied by itself."""
+    """Return the pieces of a plan, with one piece for each copied range."""
     return tuple(
         each
         for piece in plan.pieces
@@ -225,9 +225,7 @@ def by_range(plan: Plan) -> tuple[CopiedPiece | OpenPiece, ...]:
 
 
 @given(trees, trees, trees)
-def test_lists_of_ranges_are_planned_as_ranges_are(
-    base: Ranges, source: Ranges, dest: Ranges
-) -> None:
+def test_range_lists_are_planned_like_tuples(base: Ranges, source: Ranges, dest: Ranges) -> None:
     lists = [*map(range_list, (base, source, dest))]
     assert by_range(plan_merge(*lists)) == by_range(plan_merge(base, source, dest))
     assert plan_diff(*lists[:2]) == plan_diff(base, source)
@@ -244,7 +242,9 @@ def test_a_diff_of_equal_trees_opens_nothing(tree: Ranges, within: Interval) -> 
 
 
 @given(trees, trees, intervals)
-def test_a_diff_opens_segments_that_differ(left: Ranges, right: Ranges, within: Interval) -> None:
+def test_a_diff_opens_every_different_segment(
+    left: Ranges, right: Ranges, within: Interval
+) -> None:
     plan = plan_diff(left, right, within)
     both = {*left} & {*right}
     for piece in plan.stretches:
@@ -260,7 +260,7 @@ def test_a_diff_opens_segments_that_differ(left: Ranges, right: Ranges, within: 
     }
 
 
-def test_a_diff_opens_only_what_differs() -> None:
+def test_a_diff_opens_only_different_ranges() -> None:
     plan = plan_diff((A, B, C), (A, B2, C))
     assert plan.pieces == (opened(b"c\0", b"f\0", (B,), (B2,)),)
     assert plan.records == 20
@@ -291,16 +291,14 @@ def spots(*names: str) -> list[Interval]:
         ("z", (C,), (A, B)),
     ],
 )
-def test_a_change_opens_the_range_it_falls_into(
-    staged: str, touched_ranges: Ranges, untouched: Ranges
-) -> None:
+def test_a_change_opens_its_range(staged: str, touched_ranges: Ranges, untouched: Ranges) -> None:
     plan = plan_apply((A, B, C), [rows(staged)], spots(staged))
     assert plan.opened == touched_ranges
     assert plan.copied == untouched
     assert plan.stretches[0].sides[1] == rows(staged)
 
 
-def test_changes_travel_with_their_ranges() -> None:
+def test_changes_are_grouped_by_their_ranges() -> None:
     names = ("b", "e", "ee", "z")
     plan = plan_apply((A, B, C), [rows(*names)], spots(*names))
     assert [piece.sides for piece in plan.stretches] == [
@@ -310,14 +308,14 @@ def test_changes_travel_with_their_ranges() -> None:
     ]
 
 
-def test_a_run_is_opened_in_each_segment_that_it_reaches() -> None:
+def test_a_run_is_opened_in_each_overlapping_segment() -> None:
     run = span("r", "bh")
     plan = plan_apply((A, B, C), [SideStream((run,))], [Interval(b"b", b"h\0")])
     assert [piece.sides[1] for piece in plan.stretches] == [SideStream((run,))] * 3
     assert plan.opened == (A, run, B, C)
 
 
-def test_a_run_counts_once_however_many_segments_it_reaches() -> None:
+def test_a_run_over_several_segments_counts_once() -> None:
     run = span("r", "bh", count=5)
     plan = plan_apply((A, B, C), [SideStream((run,)), rows("b", "e")], [Interval(b"b", b"h\0")])
     committed, above, below = plan.streams
@@ -328,7 +326,7 @@ def test_a_run_counts_once_however_many_segments_it_reaches() -> None:
     assert Plan(()).streams == ()
 
 
-def test_layers_over_nothing_are_one_stretch() -> None:
+def test_layers_over_an_empty_tree_are_one_piece() -> None:
     assert plan_apply((), [rows("a", "b")], spots("a", "b")).pieces == (
         OpenPiece(EVERYTHING, (SideStream(), rows("a", "b"))),
     )
@@ -340,7 +338,7 @@ def test_no_change_opens_nothing() -> None:
 
 
 @given(trees, st.sets(keys, max_size=6), st.sets(keys, max_size=6))
-def test_every_staged_record_meets_its_range(
+def test_every_staged_record_is_in_the_piece_of_its_range(
     base: Ranges, upper: set[bytes], lower: set[bytes]
 ) -> None:
     layers = [
@@ -358,13 +356,13 @@ def test_every_staged_record_meets_its_range(
     ]
     assert order == [*base]
     for piece in plan.stretches:
-        held: list[Record] = [row for side in piece.sides[1:] for row in side.rows]
-        assert held or not base
-        assert all(key in piece.interval for key, _ in held)
+        staged_rows: list[Record] = [row for side in piece.sides[1:] for row in side.rows]
+        assert staged_rows or not base
+        assert all(key in piece.interval for key, _ in staged_rows)
 
 
 @given(trees, trees, st.sets(keys, max_size=6), st.sets(keys, max_size=3))
-def test_staged_layers_are_planned_as_if_each_range_were_looked_at(
+def test_staged_layers_are_planned_like_a_scan_of_every_range(
     base: Ranges, run: Ranges, staged: set[bytes], touched_besides: set[bytes]
 ) -> None:
     layers = [SideStream(rows=tuple(records_of(dict.fromkeys(staged, b"x")))), SideStream(run)]
@@ -389,7 +387,7 @@ def test_staged_layers_are_planned_as_if_each_range_were_looked_at(
 
 
 def sides_in(sides: list[SideStream], interval: Interval) -> list[SideStream]:
-    """Return what is in an interval, every record and range looked at."""
+    """Return the part of each side within an interval, by a scan of every record and range."""
     return [
         SideStream(
             tuple(
@@ -454,7 +452,7 @@ def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: 
         ),
     ],
 )
-def test_a_replacement_opens_what_straddles_its_bounds(
+def test_a_replacement_opens_ranges_across_its_bounds(
     within: Interval, pieces: tuple[CopiedPiece | OpenPiece, ...]
 ) -> None:
     plan = plan_replace((A, B, C), (B2,), within)
@@ -466,7 +464,7 @@ def test_a_replacement_opens_what_straddles_its_bounds(
 
 
 @given(trees, trees, trees, st.sampled_from([1, 5, 20, 1000]))
-def test_tasks_hold_every_opened_piece_in_order(
+def test_tasks_contain_every_opened_piece_in_order(
     base: Ranges, source: Ranges, dest: Ranges, task_records: int
 ) -> None:
     plan = plan_merge(base, source, dest)
@@ -481,7 +479,7 @@ def test_tasks_hold_every_opened_piece_in_order(
 
 
 @given(trees, trees, trees, st.sampled_from([1, 5, 20, 1000]))
-def test_coalesced_pieces_are_the_same_work(
+def test_coalescing_keeps_the_work(
     base: Ranges, source: Ranges, dest: Ranges, task_records: int
 ) -> None:
     plan = plan_merge(base, source, dest)
@@ -511,7 +509,7 @@ def test_a_run_across_joined_pieces_is_read_once() -> None:
     assert pack_tasks(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
 
 
-def test_pieces_apart_are_not_joined() -> None:
+def test_separate_pieces_are_not_joined() -> None:
     plan = plan_diff((A, B, C), (A2, B, C2))
     first, last = plan.stretches
     assert first.interval.stop != last.interval.start

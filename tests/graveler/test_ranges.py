@@ -1,4 +1,4 @@
-"""Lists of ranges: a list, of which only what is asked for is decoded."""
+"""Range lists decode only the requested ranges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ranges = tuple[RangeInfo, ...]
 
 
 @given(trees, st.integers(-70, 70), st.integers(-70, 70))
-def test_it_is_a_sequence(ranges: Ranges, start: int, stop: int) -> None:
+def test_a_range_list_is_a_sequence(ranges: Ranges, start: int, stop: int) -> None:
     listed = range_list(ranges)
     assert (len(listed), tuple(listed), bool(listed)) == (len(ranges), ranges, bool(ranges))
     assert tuple(listed[start:stop]) == ranges[start:stop]
@@ -49,7 +49,7 @@ def test_equal_lists_have_equal_ranges(one: Ranges, other: Ranges) -> None:
 
 
 @given(trees, intervals)
-def test_what_overlaps_is_found_as_among_ranges(ranges: Ranges, within: Interval) -> None:
+def test_overlaps_agree_with_tuples_of_ranges(ranges: Ranges, within: Interval) -> None:
     listed = range_list(ranges)
     assert tuple(overlapping(listed, within)) == overlapping(ranges, within)
     assert overlaps(listed, within) == overlaps(ranges, within)
@@ -58,7 +58,7 @@ def test_what_overlaps_is_found_as_among_ranges(ranges: Ranges, within: Interval
 
 
 @given(trees, st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=5))
-def test_parts_are_joined(ranges: Ranges, cuts: list[tuple[int, bool]]) -> None:
+def test_parts_are_concatenated(ranges: Ranges, cuts: list[tuple[int, bool]]) -> None:
     listed, parts, done = range_list(ranges), [], 0
     for cut, as_list in sorted(cuts):
         parts.append(listed[done:cut] if as_list else ranges[done:cut])
@@ -69,7 +69,7 @@ def test_parts_are_joined(ranges: Ranges, cuts: list[tuple[int, bool]]) -> None:
     assert (record_ids(ranges) == listed.block.ids).all()
 
 
-def test_only_what_is_asked_for_is_decoded() -> None:
+def test_only_requested_ranges_are_decoded() -> None:
     ranges = tuple(
         RangeInfo(RangeId(f"{at:064}"), b"%04d" % at, b"%04d" % at, 1, 100) for at in range(3000)
     )
@@ -81,19 +81,19 @@ def test_only_what_is_asked_for_is_decoded() -> None:
     assert decoding.call_count == 1
 
 
-def test_records_of_something_else_are_no_ranges() -> None:
+def test_foreign_records_are_not_ranges() -> None:
     listed = RangeList(block_of_records(records_of({b"a": b"A"}, b"data")))
     with pytest.raises(CorruptFileError, match="does not describe a range"):
         _ = listed[0]
 
 
-def test_the_id_of_a_range_is_hexadecimal() -> None:
+def test_a_range_id_that_is_not_hexadecimal_is_rejected() -> None:
     for name in ("g" * 64, "a" * 63, "A" * 64, "../" + "a" * 61):
         listed = RangeList(range_list((RangeInfo(RangeId(name), b"a", b"b", 1, 1),)).block)
         with pytest.raises(CorruptFileError, match="does not describe a range"):
             _ = listed[0]
 
 
-def test_a_step_would_leave_ranges_out() -> None:
+def test_a_slice_with_a_step_is_rejected() -> None:
     with pytest.raises(ValueError, match="step"):
         _ = range_list(())[::-1]

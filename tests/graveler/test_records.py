@@ -25,7 +25,7 @@ some_data = st.binary(max_size=300) | st.integers(0, 65536).map(bytes)
 
 
 @given(keys, some_identities, some_data)
-def test_a_record_comes_back(key: bytes, identity: bytes, data: bytes) -> None:
+def test_a_record_round_trips(key: bytes, identity: bytes, data: bytes) -> None:
     stored_key, stored = encode_record(key, identity, data)
     assert stored_key == key
     assert decode_record(key, stored) == ValueRecord(key, identity, data)
@@ -44,7 +44,7 @@ def test_a_record_without_trailer_gets_one(key: bytes, identity: bytes, data: by
 
 
 @given(keys)
-def test_a_tombstone_is_one(key: bytes) -> None:
+def test_a_tombstone_round_trips(key: bytes) -> None:
     stored_key, stored = tombstone(key)
     assert stored_key == key
     assert is_tombstone(stored)
@@ -62,48 +62,48 @@ def test_lengths_are_zigzag_varints(number: int, encoded: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1024])
-def test_keys_at_their_limits(size: int) -> None:
+def test_keys_at_their_limits_are_accepted(size: int) -> None:
     assert decode_record(*encode_record(b"k" * size, b"i", b"")).key == b"k" * size
 
 
 @pytest.mark.parametrize("size", [0, 1025])
-def test_keys_beyond_their_limits(size: int) -> None:
+def test_keys_beyond_their_limits_are_rejected(size: int) -> None:
     with pytest.raises(InvalidKeyError, match=f"has {size}"):
         encode_record(b"k" * size, b"i", b"")
 
 
 @pytest.mark.parametrize("size", [1, 255])
-def test_identities_at_their_limits(size: int) -> None:
+def test_identities_at_their_limits_are_accepted(size: int) -> None:
     assert decode_record(*encode_record(b"k", b"i" * size, b"")).identity == b"i" * size
 
 
 @pytest.mark.parametrize("size", [0, 256])
-def test_identities_beyond_their_limits(size: int) -> None:
+def test_identities_beyond_their_limits_are_rejected(size: int) -> None:
     with pytest.raises(InvalidRowsError, match=f"has {size} bytes"):
         encode_record(b"k", b"i" * size, b"")
 
 
-def test_data_at_and_beyond_its_limit() -> None:
+def test_data_beyond_its_limit_is_rejected() -> None:
     assert len(decode_record(*encode_record(b"k", b"i", bytes(65536))).data) == 65536
     with pytest.raises(InvalidRowsError, match="65537"):
         encode_record(b"k", b"i", bytes(65537))
 
 
 @given(keys, some_identities, st.binary(max_size=100), st.integers(min_value=1))
-def test_a_cut_value_is_corrupt(key: bytes, identity: bytes, data: bytes, lost: int) -> None:
+def test_a_truncated_value_is_corrupt(key: bytes, identity: bytes, data: bytes, lost: int) -> None:
     """Of a value with its trailer, any tail may be lost but the whole trailer."""
     _, stored = encode_record(key, identity, data)
-    left = stored[: -1 - lost % len(stored)]
-    if len(stored) - len(left) == 32:
+    head = stored[: -1 - lost % len(stored)]
+    if len(stored) - len(head) == 32:
         return
     with pytest.raises(CorruptFileError, match="is not a Graveler record"):
-        decode_record(key, left)
+        decode_record(key, head)
 
 
 @pytest.mark.parametrize(
     "stored",
     [b"", b"\x02", b"\xff" * 40, b"\x02i\x00x", b"\x02i\x00" + bytes(31), b"\x02i\x00" + bytes(33)],
 )
-def test_other_bytes_are_corrupt(stored: bytes) -> None:
+def test_malformed_values_are_corrupt(stored: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_record(b"k", stored)

@@ -83,7 +83,7 @@ SIDE = {**LINE, "x": (20, ["b"]), "y": (2, ["x"]), "m": (0.5, ["e", "y"])}
             Retention(7, (BranchRetention("main", 0),)),
             "ab",
         ),
-        # A tag keeps what the default says.
+        # A tag retains commits for the default period.
         (History(LINE, {"main": "e"}, {"t": "d"}), Retention(7, (BranchRetention("*", 0),)), "ab"),
         # What a merge brought in lies on no line of its own: it is kept for the default.
         (History(SIDE, {"main": "m"}), WEEK, "abx"),
@@ -100,7 +100,7 @@ SIDE = {**LINE, "x": (20, ["b"]), "y": (2, ["x"]), "m": (0.5, ["e", "y"])}
         (History({"a": (40, []), "b": (300, ["a"])}, {"main": "b"}), Retention(50), ""),
     ],
 )
-def test_what_expires(history: History, retention: Retention | None, expired: str) -> None:
+def test_old_commits_expire(history: History, retention: Retention | None, expired: str) -> None:
     assert history.expired(retention) == expired
 
 
@@ -122,7 +122,7 @@ RULES = st.lists(
 
 
 @given(histories(), st.builds(Retention, st.integers(0, 12), RULES.map(tuple)))
-def test_any_history_is_kept_as_its_rules_say(history: History, retention: Retention) -> None:
+def test_retention_matches_a_model_for_any_history(history: History, retention: Retention) -> None:
     commits, age = history.commits, dict[str, float]()
     for name, (days, parents) in commits.items():
         age[name] = min([days, *(age[each] for each in parents)])
@@ -138,18 +138,18 @@ def test_any_history_is_kept_as_its_rules_say(history: History, retention: Reten
 
     starts = [(at, days_of(name)) for name, at in history.branches.items()]
     starts += [(at, retention.default_days) for at in history.tags.values()]
-    kept = set()
+    retained = set()
     for at, days in starts:
         first_older = next((name for name in line(at) if age[name] >= days), None)
-        kept |= {name for name in line(at) if age[name] < days} | ({first_older} - {None})
+        retained |= {name for name in line(at) if age[name] < days} | ({first_older} - {None})
     on_lines = {name for at, _ in starts for name in line(at)}
-    kept |= {name for name in commits if age[name] < retention.default_days} - on_lines
-    found = expired_commits(history.refs(), retention, NOW)
-    assert found == commits.keys() - kept
-    assert found.isdisjoint([*history.branches.values(), *history.tags.values()])
+    retained |= {name for name in commits if age[name] < retention.default_days} - on_lines
+    expired = expired_commits(history.refs(), retention, NOW)
+    assert expired == commits.keys() - retained
+    assert expired.isdisjoint([*history.branches.values(), *history.tags.values()])
 
 
-def test_rules_that_cannot_be() -> None:
+def test_invalid_rules_are_rejected() -> None:
     for days in (-1, 36_501):
         with pytest.raises(InvalidInputError, match="0 to 36,500 days"):
             Retention(days)
@@ -162,21 +162,21 @@ def test_rules_that_cannot_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("history", "said"),
+    ("history", "message"),
     [
         (History({"b": (1, ["a"])}, {"main": "b"}), "the commit a, a parent of commit b, is"),
         (History({"b": (1, [])}, {"main": "c"}), "the commit c, the commit of 'main', is"),
         (History({"b": (1, [])}, {"main": "b"}, {"v1": "c"}), "the commit of 'v1', is missing"),
     ],
 )
-def test_a_missing_commit_is_named(history: History, said: str) -> None:
+def test_a_missing_commit_is_reported(history: History, message: str) -> None:
     refs = lost_refs(history)
     assert expired_commits(refs, None, NOW) == set()
-    with pytest.raises(CorruptFileError, match=rf"{said}.*`sparklake check`"):
+    with pytest.raises(CorruptFileError, match=rf"{message}.*`sparklake check`"):
         expired_commits(refs, WEEK, NOW)
 
 
 def lost_refs(history: History) -> RefsSnapshot:
-    """Return the refs of a history that lacks the commit `a`, if it is needed."""
+    """Return the refs of a history without the commit `a`."""
     whole = History({"a": (2, []), **history.commits}, history.branches, history.tags).refs()
     return replace(whole, commits=tuple(each for each in whole.commits if each.id != "a"))

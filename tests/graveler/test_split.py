@@ -30,7 +30,7 @@ def lengths(records: list[Record], range_records: int) -> list[int]:
 
 
 @given(contents, sizes)
-def test_ranges_are_those_of_the_formula(pairs: dict[bytes, bytes], range_records: int) -> None:
+def test_ranges_follow_the_formula(pairs: dict[bytes, bytes], range_records: int) -> None:
     records = records_of(pairs)
     stretches = list(split(in_blocks(records), range_records))
     keys = [stretch.records.key_array().to_pylist() for stretch in stretches]
@@ -51,7 +51,7 @@ def test_only_the_last_stretch_may_be_open(pairs: dict[bytes, bytes], range_reco
 
 
 @given(contents, sizes, st.data())
-def test_from_an_end_on_nothing_before_it_counts(
+def test_splitting_starts_afresh_after_each_range_end(
     pairs: dict[bytes, bytes], range_records: int, data: st.DataObject
 ) -> None:
     records = records_of(pairs)
@@ -59,22 +59,22 @@ def test_from_an_end_on_nothing_before_it_counts(
     skipped = data.draw(st.integers(0, len(stretches)))
     rest = records[sum(len(stretch.records) for stretch in stretches[:skipped]) :]
     again = split(in_blocks(rest), range_records)
-    assert list(map(shown, again)) == list(map(shown, stretches[skipped:]))
+    assert list(map(contents_of, again)) == list(map(contents_of, stretches[skipped:]))
 
 
-def shown(stretch: NewRangeRecords) -> tuple[list[Record], bool]:
+def contents_of(stretch: NewRangeRecords) -> tuple[list[Record], bool]:
     return stretch.records.records(), stretch.closed
 
 
-def made(key: bytes, number: int) -> Record:
+def record_with_id(key: bytes, number: int) -> Record:
     """Return a record with a record id of our choice."""
     return key, b"stored" + number.to_bytes(32, "big")
 
 
 @pytest.mark.parametrize("range_records", SIZES[1:])
-def test_a_range_without_an_end_is_cut_at_the_cap(range_records: int) -> None:
+def test_a_range_without_an_end_is_split_at_the_cap(range_records: int) -> None:
     cap = CAP_FACTOR * range_records
-    records = [made(b"k%05d" % at, range_records + 1) for at in range(2 * cap + 1)]
+    records = [record_with_id(b"k%05d" % at, range_records + 1) for at in range(2 * cap + 1)]
     assert lengths(records, range_records) == [cap, cap, 1]
     assert lengths(records[: 2 * cap], range_records) == [cap, cap]
     assert [each.closed for each in split(in_blocks(records[: 2 * cap]), range_records)] == [
@@ -83,13 +83,13 @@ def test_a_range_without_an_end_is_cut_at_the_cap(range_records: int) -> None:
     ]
 
 
-def test_an_end_starts_the_count_to_the_cap_anew() -> None:
-    records = [made(b"k%02d" % at, 8 if at == 5 else 9) for at in range(16)]
+def test_a_range_end_restarts_the_count_to_the_cap() -> None:
+    records = [record_with_id(b"k%02d" % at, 8 if at == 5 else 9) for at in range(16)]
     assert lengths(records, 2) == [6, 8, 2]
 
 
-def test_an_end_at_the_cap_is_one_end() -> None:
-    records = [made(b"k%02d" % at, 8 if at == 7 else 9) for at in range(9)]
+def test_a_range_end_at_the_cap_ends_one_range() -> None:
+    records = [record_with_id(b"k%02d" % at, 8 if at == 7 else 9) for at in range(9)]
     assert lengths(records, 2) == [8, 1]
 
 
@@ -106,20 +106,20 @@ def test_an_end_at_the_cap_is_one_end() -> None:
         (1, (1,)),
     ],
 )
-def test_an_end_is_divisibility_of_all_32_bytes(number: int, divisible_by: tuple[int, ...]) -> None:
+def test_all_32_bytes_decide_a_range_end(number: int, divisible_by: tuple[int, ...]) -> None:
     for range_records in SIZES:
         expected = range_records in divisible_by
         assert is_range_end(number.to_bytes(32, "big"), range_records) is expected
-        assert [each.closed for each in split(in_blocks([made(b"k", number)]), range_records)] == [
-            expected
-        ]
+        assert [
+            each.closed for each in split(in_blocks([record_with_id(b"k", number)]), range_records)
+        ] == [expected]
 
 
-def test_no_record_is_no_range() -> None:
+def test_no_record_makes_no_range() -> None:
     assert list(split(in_blocks([]), 4)) == []
 
 
-def test_a_range_is_cut_before_the_next_record_is_read() -> None:
+def test_a_range_is_yielded_before_the_next_record_is_read() -> None:
     """One range is held at most."""
     read = 0
 
@@ -127,6 +127,6 @@ def test_a_range_is_cut_before_the_next_record_is_read() -> None:
         nonlocal read
         for at in range(100):
             read += 1
-            yield block_of_records([made(b"k%02d" % at, 9)])
+            yield block_of_records([record_with_id(b"k%02d" % at, 9)])
 
     assert len(next(split(stream(), 2)).records) == read == 8

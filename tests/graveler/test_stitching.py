@@ -1,4 +1,4 @@
-"""Stitching: pieces that stop anywhere become the ranges of one cut, reading little."""
+"""Stitching turns pieces with arbitrary ends into the ranges of one split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.trees import records_of
 
 
 class Store:
-    """Keeps ranges in a dict, and notes what is read and written."""
+    """Keeps ranges in a dict and records reads and writes."""
 
     def __init__(self) -> None:
         self.ranges: dict[str, Block] = {}
@@ -55,7 +55,7 @@ def numbered(count: int) -> dict[bytes, bytes]:
     st.sets(st.integers(0, 80)),
     st.sampled_from([1, 2, 3, 8]),
 )
-def test_pieces_cut_anywhere_are_stitched(
+def test_pieces_with_arbitrary_ends_are_stitched(
     pairs: dict[bytes, bytes], cuts: set[int], range_records: int
 ) -> None:
     store, records = Store(), records_of(pairs)
@@ -79,14 +79,14 @@ def test_closed_pieces_are_not_read() -> None:
     assert store.read_ids == store.written_ids == []
 
 
-def test_an_open_piece_at_the_end_stays() -> None:
+def test_an_open_piece_at_the_end_is_kept() -> None:
     store = Store()
     pieces = [store.piece(block_of_records(records_of(numbered(1))), closed=False)]
     assert [*stitch(pieces, 1000, store.read, store.write)] == infos(pieces)
     assert store.read_ids == []
 
 
-def test_an_open_piece_costs_its_neighbour_alone() -> None:
+def test_an_open_piece_rewrites_only_its_neighbour() -> None:
     store, stretches = Store(), list(split(in_blocks(records_of(numbered(200))), 4))
     at = next(
         at
@@ -103,6 +103,6 @@ def test_an_open_piece_costs_its_neighbour_alone() -> None:
     assert ranges[-3:] == infos(pieces[-3:])
 
 
-def test_nothing_is_no_range() -> None:
+def test_nothing_is_stitched_into_nothing() -> None:
     store = Store()
     assert not stitch([], 4, store.read, store.write)

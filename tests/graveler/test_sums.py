@@ -1,4 +1,4 @@
-"""Sums of sizes stop at the largest number of 64 bits."""
+"""Size sums saturate at the largest 64-bit number."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ sizes = st.lists(
 
 
 @given(sizes)
-def test_a_sum_never_wraps(some: list[int]) -> None:
+def test_a_sum_saturates(some: list[int]) -> None:
     column = np.array(some, np.int64)
     assert column_sum(column) == bounded_sum(some) == min(sum(some), MAX_SUM)
 
 
 @given(sizes, st.sets(st.integers(1, 8)))
-def test_sums_of_runs_never_wrap(some: list[int], cuts: set[int]) -> None:
+def test_run_sums_saturate(some: list[int], cuts: set[int]) -> None:
     starts = [0, *sorted(each for each in cuts if each < len(some))]
-    found = run_sums(np.array(some, np.int64), np.array(starts))
-    assert found.dtype == np.int64
+    sums = run_sums(np.array(some, np.int64), np.array(starts))
+    assert sums.dtype == np.int64
     stops = [*starts[1:], len(some)]
     runs = [some[start:stop] for start, stop in zip(starts, stops, strict=True)]
-    assert found.tolist() == [min(sum(run), MAX_SUM) for run in runs]
+    assert sums.tolist() == [min(sum(run), MAX_SUM) for run in runs]
 
 
-def test_nothing_has_no_sum() -> None:
+def test_an_empty_sum_is_zero() -> None:
     assert column_sum(np.zeros(0, np.int64)) == bounded_sum([]) == 0
 
 

@@ -1,4 +1,4 @@
-"""Ranges and metaranges as files: what another program reads in them, and what is verified."""
+"""Ranges and metaranges as files: readable by other programs, and verified on reading."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def raw_items(path: Path, scratch: Path) -> list[tuple[bytes, bytes]]:
 
 
 def fields(value: bytes) -> list[bytes]:
-    """Return the fields of a stored value, each behind the zigzag varint of its length."""
-    found = []
+    """Return the fields of a stored value, each prefixed with its length as a zigzag varint."""
+    result = []
     for _ in range(2):
         number = shift = 0
         while True:
@@ -79,16 +79,16 @@ def fields(value: bytes) -> list[bytes]:
                 break
         assert number % 2 == 0, "a length is not negative"
         size = number // 2
-        found.append(value[:size])
+        result.append(value[:size])
         value = value[size:]
-    return [*found, value]
+    return [*result, value]
 
 
 def digest(content: bytes) -> bytes:
     return sha256(content).digest()
 
 
-def test_the_id_of_a_range_is_a_hash_of_keys_and_identities(trees: Trees) -> None:
+def test_a_range_id_hashes_keys_and_identities(trees: Trees) -> None:
     tree = trees.write(numbered(100), b"data")
     assert len(tree.ranges) > 5
     for each in tree.ranges:
@@ -105,7 +105,7 @@ def test_the_id_of_a_range_is_a_hash_of_keys_and_identities(trees: Trees) -> Non
         assert each.size == sum(len(key) + len(value) for key, value in items)
 
 
-def test_the_id_of_a_metarange_is_a_hash_of_its_ranges(trees: Trees) -> None:
+def test_a_metarange_id_hashes_its_ranges(trees: Trees) -> None:
     tree = trees.write(numbered(100))
     hashed = b""
     items = raw_items(table(trees, tree.id), trees.scratch)
@@ -131,13 +131,13 @@ def range_data(each: RangeInfo) -> bytes:
     ) + varint(each.count)
 
 
-def test_ids_are_the_formulas_of_the_data_model_page() -> None:
+def test_ids_follow_the_formulas_of_the_data_model_page() -> None:
     assert record_id(b"key", b"identity") == digest(digest(b"key") + digest(b"identity"))
     assert file_id(b"1" * 32 + b"2" * 32) == sha256(b"1" * 32 + b"2" * 32).hexdigest()
     assert record_id(b"a", b"bc") != record_id(b"ab", b"c")
 
 
-def test_data_takes_no_part_in_an_id(trees: Trees) -> None:
+def test_data_does_not_affect_an_id(trees: Trees) -> None:
     assert trees.write(numbered(50), b"one").id == trees.write(numbered(50), b"other").id
 
 
@@ -145,16 +145,16 @@ def test_data_takes_no_part_in_an_id(trees: Trees) -> None:
 
 
 def inspected(*arguments: str | Path) -> list[dict[str, Any]]:
-    """Return what the peer says of tables: a JSON object each, one after the other."""
+    """Return the peer's report of tables as a list of JSON objects."""
     done = subprocess.run(
         [PROGRAM, "inspect", *arguments], capture_output=True, text=True, check=True
     )
-    decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
+    decoder, text, reports = json.JSONDecoder(), done.stdout.strip(), []
     while text:
         each, end = decoder.raw_decode(text)
-        found.append(each)
+        reports.append(each)
         text = text[end:].lstrip()
-    return found
+    return reports
 
 
 @needs_peer
@@ -163,17 +163,17 @@ def test_lakefs_reads_our_ranges(trees: Trees) -> None:
         b"k%04d" % number: Entry(f"data/{number}", number, f"sum-{number}", 10**18 + number)
         for number in range(300)
     }
-    written = trees.write_records(
+    tree = trees.write_records(
         [
             encode_record(key, entry_identity(entry), encode_entry(entry))
             for key, entry in entries.items()
         ]
     )
-    said = inspected("-entries", *(table(trees, each.id) for each in written.ranges))
-    reports = [each for each in said if "file" in each]
-    rows = [each for each in said if "entry" in each]
-    assert [each["file"] for each in reports] == [each.id for each in written.ranges]
-    assert [each["num_entries"] for each in reports] == [each.count for each in written.ranges]
+    output = inspected("-entries", *(table(trees, each.id) for each in tree.ranges))
+    reports = [each for each in output if "file" in each]
+    rows = [each for each in output if "entry" in each]
+    assert [each["file"] for each in reports] == [each.id for each in tree.ranges]
+    assert [each["num_entries"] for each in reports] == [each.count for each in tree.ranges]
     assert {each["table_format"] for each in reports} == {"(RocksDB,v2)"}
     assert {each["compression"] for each in reports} == {"Snappy"}
     assert [row["key"].encode() for row in rows] == [*entries]
@@ -197,14 +197,14 @@ def test_lakefs_opens_our_metaranges(trees: Trees) -> None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_a_tree_comes_back(trees: Trees) -> None:
+def test_a_tree_round_trips(trees: Trees) -> None:
     tree = trees.write(numbered(200), b"data")
     assert trees.read_back(tree) == tree
     assert trees.records(tree.ranges) == records_of(numbered(200), b"data")
     assert tree.count == 200
 
 
-def test_the_empty_tree_is_no_file(trees: Trees) -> None:
+def test_the_empty_tree_has_no_file(trees: Trees) -> None:
     assert trees.write({}).id == EMPTY_META_RANGE == ""
     assert write_meta_range(trees.store, []).id == EMPTY_META_RANGE
     with recorded_reads() as reads:
@@ -227,7 +227,7 @@ def test_the_empty_tree_is_no_file(trees: Trees) -> None:
     ],
     ids=str,
 )
-def test_only_the_ranges_of_an_interval_are_read(trees: Trees, within: Interval) -> None:
+def test_only_ranges_within_an_interval_are_read(trees: Trees, within: Interval) -> None:
     pairs = numbered(200)
     tree = trees.write(pairs)
     with recorded_reads() as reads:
@@ -240,7 +240,7 @@ def test_only_the_ranges_of_an_interval_are_read(trees: Trees, within: Interval)
     ]
 
 
-def test_many_ranges_are_opened_some_at_a_time(trees: Trees) -> None:
+def test_many_ranges_are_opened_in_batches(trees: Trees) -> None:
     single = trees.with_range_records(1)
     tree = single.write(numbered(200))
     assert len(tree.ranges) == 200
@@ -251,17 +251,17 @@ def test_many_ranges_are_opened_some_at_a_time(trees: Trees) -> None:
     assert flat([first, *stream]) == records_of(numbered(200))
 
 
-@pytest.mark.parametrize("taken", [0, 1, 20, 1000])
-def test_nothing_is_left_behind(trees: Trees, taken: int) -> None:
+@pytest.mark.parametrize("read_count", [0, 1, 20, 1000])
+def test_a_closed_stream_leaves_no_files(trees: Trees, read_count: int) -> None:
     tree = trees.write(numbered(100))
     stream = read_ranges(trees.store, tree.ranges)
-    for _ in zip(range(taken), stream, strict=False):
+    for _ in zip(range(read_count), stream, strict=False):
         pass
     stream.close()
     assert list(trees.scratch.iterdir()) == []
 
 
-def test_reading_leaves_the_files_as_they_are(trees: Trees) -> None:
+def test_reading_does_not_change_files(trees: Trees) -> None:
     tree = trees.write(numbered(100))
     files = [table(trees, name) for name in trees.names()]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
@@ -269,7 +269,7 @@ def test_reading_leaves_the_files_as_they_are(trees: Trees) -> None:
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
 
 
-def test_limits_of_records_survive_a_table(trees: Trees) -> None:
+def test_records_at_their_limits_round_trip(trees: Trees) -> None:
     records = sorted(
         [
             encode_record(b"\0", b"i", b""),
@@ -285,7 +285,7 @@ def test_limits_of_records_survive_a_table(trees: Trees) -> None:
 
 
 @pytest.mark.parametrize("which", ["range", "metarange"])
-def test_a_missing_file_is_named(trees: Trees, which: str) -> None:
+def test_a_missing_file_is_reported(trees: Trees, which: str) -> None:
     tree = trees.write(numbered(100))
     name = tree.ranges[3].id if which == "range" else tree.id
     table(trees, name).unlink()
@@ -300,7 +300,7 @@ def put(trees: Trees, name: str, records: list[Record]) -> None:
 
 
 def write_as_rocksdb_does(path: Path, records: list[Record]) -> None:
-    """Write a table that is not of our layout, though of the same format."""
+    """Write a table of a different layout but the same format."""
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.snappy())
     writer = SstFileWriter(options)
@@ -333,7 +333,7 @@ def write_as_rocksdb_does(path: Path, records: list[Record]) -> None:
         pytest.param(lambda true: [(b"k", b"no record")], id="no record"),
     ],
 )
-def test_a_range_of_other_records_is_named(trees: Trees, records: Any) -> None:
+def test_a_range_with_wrong_records_is_reported(trees: Trees, records: Any) -> None:
     pairs = numbered(100)
     tree = trees.write(pairs)
     each = next(each for each in tree.ranges if each.count > 3)
@@ -343,7 +343,7 @@ def test_a_range_of_other_records_is_named(trees: Trees, records: Any) -> None:
         trees.records([each])
 
 
-def test_a_corrupt_range_among_others_is_the_one_that_is_named(trees: Trees) -> None:
+def test_only_the_corrupt_range_is_reported(trees: Trees) -> None:
     tree = trees.write(numbered(200))
     bad = tree.ranges[5]
     body = bytearray(table(trees, bad.id).read_bytes())
@@ -352,8 +352,8 @@ def test_a_corrupt_range_among_others_is_the_one_that_is_named(trees: Trees) -> 
     table(trees, bad.id).write_bytes(body)
     with pytest.raises(CorruptFileError, match=bad.id) as raised:
         trees.records(tree.ranges)
-    named = [each.id for each in tree.ranges if each.id in str(raised.value)]
-    assert named == [bad.id]
+    reported = [each.id for each in tree.ranges if each.id in str(raised.value)]
+    assert reported == [bad.id]
 
 
 def is_refused(name: str, body: bytes) -> bool:
@@ -370,8 +370,8 @@ def flipped(body: bytes, at: int) -> bytes:
     return bytes(changed)
 
 
-def test_a_flipped_byte_of_our_own_is_found(trees: Trees) -> None:
-    """But for the zeros of the footer, which nobody reads."""
+def test_a_flipped_byte_is_detected(trees: Trees) -> None:
+    """Except for the unused zeros of the footer."""
     tree = trees.write(numbered(20), os.urandom(40))
     for name in (tree.ranges[0].id, tree.id):
         body = table(trees, name).read_bytes()
@@ -383,7 +383,7 @@ def test_a_flipped_byte_of_our_own_is_found(trees: Trees) -> None:
         assert min(unnoticed) > -FOOTER_BYTES
 
 
-def test_a_metarange_of_other_ranges_is_named(trees: Trees) -> None:
+def test_a_metarange_of_different_ranges_is_reported(trees: Trees) -> None:
     tree, other = trees.write(numbered(100)), trees.write(numbered(50))
     body = table(trees, other.id).read_bytes()
     table(trees, tree.id).unlink()
@@ -392,7 +392,7 @@ def test_a_metarange_of_other_ranges_is_named(trees: Trees) -> None:
         trees.read_back(tree)
 
 
-def test_a_range_in_the_place_of_a_metarange_is_named(trees: Trees) -> None:
+def test_a_range_in_place_of_a_metarange_is_reported(trees: Trees) -> None:
     tree = trees.write(numbered(100))
     name = MetaRangeId(tree.ranges[0].id)
     with pytest.raises(CorruptFileError, match=name):
@@ -402,15 +402,15 @@ def test_a_range_in_the_place_of_a_metarange_is_named(trees: Trees) -> None:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def test_ranges_are_cut_as_they_are_written() -> None:
+def test_writing_splits_records_into_ranges() -> None:
     pairs = numbered(300)
-    written = [each for each, _ in write_ranges(in_blocks(records_of(pairs)), RANGE_RECORDS)]
-    assert [each.info.id for each in written] == oracle.range_ids(pairs, RANGE_RECORDS)
-    assert all(each.closed for each in written[:-1])
+    ranges = [each for each, _ in write_ranges(in_blocks(records_of(pairs)), RANGE_RECORDS)]
+    assert [each.info.id for each in ranges] == oracle.range_ids(pairs, RANGE_RECORDS)
+    assert all(each.closed for each in ranges[:-1])
 
 
 @pytest.mark.parametrize("position", [0, 150, 298])
-def test_records_out_of_order_are_refused(position: int) -> None:
+def test_records_out_of_order_are_rejected(position: int) -> None:
     records = records_of(numbered(300))
     records[position], records[position + 1] = records[position + 1], records[position]
     with pytest.raises(Exception, match=r"(?i)order"):
@@ -418,14 +418,14 @@ def test_records_out_of_order_are_refused(position: int) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 150, 298])
-def test_a_key_that_is_there_twice_is_refused(position: int) -> None:
+def test_a_duplicate_key_is_rejected(position: int) -> None:
     records = records_of(numbered(300))
     records[position + 1] = records[position]
     with pytest.raises(Exception, match=r"(?i)order"):
         list(write_ranges(in_blocks(records), RANGE_RECORDS))
 
 
-def test_one_id_is_one_file(trees: Trees) -> None:
+def test_an_existing_file_is_kept(trees: Trees) -> None:
     """What is there stands, whatever its addresses: equal ids, equal contents."""
     tree = trees.write(numbered(100), b"first")
     names, inode = trees.names(), table(trees, tree.ranges[0].id).stat().st_ino
@@ -435,7 +435,7 @@ def test_one_id_is_one_file(trees: Trees) -> None:
     assert trees.records(tree.ranges) == records_of(numbered(100), b"first")
 
 
-def test_keys_next_to_each_other_are_apart(trees: Trees) -> None:
+def test_adjacent_keys_are_distinguished(trees: Trees) -> None:
     keys = [b"k", successor(b"k"), b"k\0\0", b"k\1"]
     tree = trees.write(dict.fromkeys(keys, b"A"))
     assert [*trees.contents(tree)] == keys

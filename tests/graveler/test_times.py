@@ -1,4 +1,4 @@
-"""Times at the ends of what a record may hold, and past them."""
+"""Times at the limits of a record, and beyond them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST_OF_ALL = LAST.replace(microsecond=999_999)
 
 
 @pytest.mark.parametrize(
-    ("second", "storable", "shown"),
+    ("second", "storable", "displayed"),
     [
         (FIRST_SECOND - 1, False, FIRST),
         (FIRST_SECOND, True, FIRST),
@@ -37,13 +37,15 @@ LAST_OF_ALL = LAST.replace(microsecond=999_999)
         (-(1 << 63), False, FIRST),
     ],
 )
-def test_a_second(second: int, storable: bool, shown: datetime) -> None:
+def test_seconds_outside_the_limits_are_shown_as_the_nearest_limit(
+    second: int, storable: bool, displayed: datetime
+) -> None:
     assert is_storable(second * SECOND) is storable
-    assert datetime_of(second) == shown
+    assert datetime_of(second) == displayed
     assert is_storable(checked_microseconds(second * SECOND) * 1000) is storable
 
 
-def test_fractions_of_a_second_at_the_ends() -> None:
+def test_fractions_of_a_second_at_the_limits_are_storable() -> None:
     end = (LAST_SECOND + 1) * SECOND
     assert is_storable(end - 1)
     assert not is_storable(end)
@@ -53,7 +55,7 @@ def test_fractions_of_a_second_at_the_ends() -> None:
     assert shown_nanoseconds(-1) == -1000
 
 
-def test_texts_have_years_of_four_digits() -> None:
+def test_years_have_four_digits() -> None:
     assert text_of_second(FIRST_SECOND) == "0001-01-01 00:00:00Z"
     assert text_of_second(1_700_000_000, "T") == "2023-11-14T22:13:20Z"
     assert text_of_second(1 << 62) == "9999-12-31 23:59:59Z"

@@ -44,7 +44,7 @@ def problem(records: list[Record]) -> str:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_right_records_have_no_problem(entry: Entry, way: Way) -> None:
+def test_valid_records_have_no_problem(entry: Entry, way: Way) -> None:
     with way():
         assert problem([record(b"a"), record(b"b", entry), record(b"\xff")]) == ""
         assert problem([record(b"a", entry), tombstone(b"b")]) == ""
@@ -64,7 +64,7 @@ WRONG_IDENTITY = "1 of 3 records have an entry that does not match its identity:
 
 @BOTH_WAYS
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ((b"b", changed(record(b"b")[1], -1)), WRONG_ID),
         ((b"b", changed(tombstone(b"b")[1], -RECORD_ID_BYTES)), WRONG_ID),
@@ -83,13 +83,13 @@ WRONG_IDENTITY = "1 of 3 records have an entry that does not match its identity:
         (with_message(b"\x0a\x02\xff\xff"), "a record is not the entry of an object"),
     ],
 )
-def test_a_wrong_record_is_named(wrong: Record, said: str, way: Way) -> None:
+def test_an_invalid_record_is_reported(wrong: Record, message: str, way: Way) -> None:
     with way():
-        assert problem([record(b"a"), wrong, record(b"c")]).startswith(said)
+        assert problem([record(b"a"), wrong, record(b"c")]).startswith(message)
 
 
 @BOTH_WAYS
-def test_the_directory_must_have_the_same_ids(way: Way) -> None:
+def test_a_directory_with_different_ids_is_reported(way: Way) -> None:
     block = block_of_records([record(b"a"), record(b"b"), record(b"c")])
     ids = block.ids.copy()
     ids[1, 2] += 1
@@ -98,8 +98,8 @@ def test_the_directory_must_have_the_same_ids(way: Way) -> None:
 
 
 @BOTH_WAYS
-def test_a_size_is_not_negative(way: Way) -> None:
+def test_a_negative_size_is_reported(way: Way) -> None:
     entry = replace(ENTRY, size=-1)
     with way():
-        said = problem([record(b"a"), record(b"b", entry), record(b"c")])
-    assert "1 of 3 records have a negative size: the first is 'b'" in said
+        message = problem([record(b"a"), record(b"b", entry), record(b"c")])
+    assert "1 of 3 records have a negative size: the first is 'b'" in message

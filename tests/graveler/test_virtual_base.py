@@ -38,23 +38,25 @@ def virtual_base(history: History, trees: dict[str, Tree], left: str, right: str
         tree, conflicts = merged(base, source, dest, dest)
         return {**tree, **{key: name.encode() for key in conflicts}}
 
-    found = merge_bases(
+    bases = merge_bases(
         CommitId(left), CommitId(right), history.__getitem__, generations.__getitem__
     )  # type: ignore[arg-type]
-    made = VirtualBases(history.__getitem__, generations.__getitem__, trees.__getitem__, merge, {})  # type: ignore[arg-type]
-    return made.of(found)
+    virtual_bases = VirtualBases(
+        history.__getitem__, generations.__getitem__, trees.__getitem__, merge, {}
+    )  # type: ignore[arg-type]
+    return virtual_bases.of(bases)
 
 
 def check(history: History, trees: dict[str, Tree], left: str, right: str) -> None:
-    """Merge two commits over the base and over that of the model: with the same end."""
-    found = virtual_base(history, trees, left, right)
+    """Merge two commits over the computed base and over the model's, with equal results."""
+    base = virtual_base(history, trees, left, right)
     expected = base_tree(history, trees, [left], [right])
     sides = trees[left], trees[right]
-    assert merged(found, *sides, {}) == merged(expected, *sides, {}), (history, trees)
-    assert found.keys() == expected.keys()
+    assert merged(base, *sides, {}) == merged(expected, *sides, {}), (history, trees)
+    assert base.keys() == expected.keys()
     for key, value in expected.items():
         agreed = isinstance(value, bytes)
-        assert (found[key] == value) if agreed else len(found[key]) == 64, (history, trees)
+        assert (base[key] == value) if agreed else len(base[key]) == 64, (history, trees)
 
 
 @for_each(
@@ -71,11 +73,13 @@ def check(history: History, trees: dict[str, Tree], left: str, right: str) -> No
         (b"", b"2", b"3", None),
     ],
 )
-def test_a_criss_cross(ancestor: bytes, ours: bytes, theirs: bytes, expected: bytes | None) -> None:
+def test_a_criss_cross_has_a_virtual_base(
+    ancestor: bytes, ours: bytes, theirs: bytes, expected: bytes | None
+) -> None:
     values = {"a": ancestor, "l": ours, "r": theirs, "x": b"", "y": b""}
     trees = {each: {KEY: value} if value else {} for each, value in values.items()}
-    found = virtual_base(CRISS_CROSS, trees, "x", "y").get(KEY, b"")
-    assert found == expected if expected is not None else len(found) == 64
+    base = virtual_base(CRISS_CROSS, trees, "x", "y").get(KEY, b"")
+    assert base == expected if expected is not None else len(base) == 64
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,9 @@ def test_a_criss_cross(ancestor: bytes, ours: bytes, theirs: bytes, expected: by
     [(CRISS_CROSS, "x", "y"), (TWICE, "v", "w"), (THREE, "x", "y")],
     ids=["criss-cross", "on one another", "three"],
 )
-def test_every_arrangement_of_one_key(history: History, left: str, right: str) -> None:
+def test_every_arrangement_of_one_key_matches_the_model(
+    history: History, left: str, right: str
+) -> None:
     values = (b"", b"1", b"2") if len(history) > 5 else (b"", b"1", b"2", b"3")
     for arranged in product(values, repeat=len(history)):
         pairs = zip(history, arranged, strict=True)
@@ -94,7 +100,7 @@ def test_every_arrangement_of_one_key(history: History, left: str, right: str) -
     "count",
     [1_500, pytest.param(60_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)])],
 )
-def test_random_histories(count: int) -> None:
+def test_random_histories_match_the_model(count: int) -> None:
     chance, several = random.Random(count), 0
     for _ in range(count):
         history, left, right = criss_crossed(chance, chance.randint(2, 6))
@@ -107,7 +113,7 @@ def test_random_histories(count: int) -> None:
     assert several > count / 4
 
 
-def test_criss_crosses_may_stand_on_one_another_as_often_as_they_like() -> None:
+def test_long_chains_of_criss_crosses_are_merged() -> None:
     history: dict[str, tuple[str, ...]] = {"a": (), "l0": ("a",), "r0": ("a",)}
     for number in range(1, 2_500):
         one, other = f"l{number - 1}", f"r{number - 1}"
@@ -118,7 +124,7 @@ def test_criss_crosses_may_stand_on_one_another_as_often_as_they_like() -> None:
     assert virtual_base(history, trees, "l2499", "r2499") == {KEY: b"1"}
 
 
-def test_a_disagreement_is_told_from_every_other_record() -> None:
+def test_disagreements_are_distinguished_from_other_records() -> None:
     names = [CommitId(digit * 64) for digit in "ab"]
     records = [
         encode_record(b"a", b"\0disagreement", b"data"),
