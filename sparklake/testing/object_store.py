@@ -54,13 +54,13 @@ class ObjectStoreContract:
     unsupported: ClassVar[tuple[str, ...]] = ()
     """Those of ODD_KEYS that the store rejects."""
 
-    def test_an_object_that_is_not_there(self, store: ObjectStore) -> None:
+    def test_a_missing_object_is_not_found(self, store: ObjectStore) -> None:
         assert store.find("data/x") is None
         assert keys(store) == []
         with pytest.raises(MissingFileError, match="data/x"):
             store.get("data/x")
 
-    def test_an_object_that_is_there(self, store: ObjectStore) -> None:
+    def test_an_existing_object_is_found(self, store: ObjectStore) -> None:
         before = time.time_ns()
         assert store.put_if_absent("data/x", b"body")
         assert store.get("data/x") == b"body"
@@ -70,7 +70,7 @@ class ObjectStoreContract:
         assert abs(head.mtime - before) < 60 * 10**9
         assert '"' not in head.checksum
 
-    def test_listing_and_finding_say_the_same(self, store: ObjectStore) -> None:
+    def test_a_listing_agrees_with_a_lookup(self, store: ObjectStore) -> None:
         store.put_if_absent("data/x", b"body")
         (listed,) = store.list("data/")
         head = store.find("data/x")
@@ -78,7 +78,7 @@ class ObjectStoreContract:
         assert (listed.key, listed.size, listed.checksum) == (head.key, head.size, head.checksum)
         assert listed.mtime // 10**9 == head.mtime // 10**9
 
-    def test_a_checksum_tells_the_content(self, store: ObjectStore) -> None:
+    def test_a_checksum_depends_on_the_content(self, store: ObjectStore) -> None:
         for key, body in (("a", b"one"), ("b", b"one"), ("c", b"two")):
             store.put_if_absent(key, body)
         assert store.checksum("a") == store.checksum("b") != store.checksum("c")
@@ -86,12 +86,12 @@ class ObjectStoreContract:
         with pytest.raises(MissingFileError, match="gone"):
             store.checksum("gone")
 
-    def test_the_first_put_stands(self, store: ObjectStore) -> None:
+    def test_the_first_put_wins(self, store: ObjectStore) -> None:
         assert store.put_if_absent("x", b"first")
         assert not store.put_if_absent("x", b"second")
         assert store.get("x") == b"first"
 
-    def test_the_last_replacement_stands(self, store: ObjectStore) -> None:
+    def test_the_last_replacement_wins(self, store: ObjectStore) -> None:
         for body in (b"first", b"", b"a longer one"):
             store.replace("deep/er/x", body)
             assert store.get("deep/er/x") == body
@@ -101,7 +101,9 @@ class ObjectStoreContract:
             with pytest.raises(InvalidKeyError):
                 store.replace(key, b"")
 
-    def test_a_reader_of_what_is_replaced_sees_one_or_the_other(self, store: ObjectStore) -> None:
+    def test_a_reader_during_a_replacement_gets_the_old_or_the_new_object(
+        self, store: ObjectStore
+    ) -> None:
         bodies = [bytes([each]) * 50_000 for each in range(8)]
         store.replace("x", bodies[0])
         with ThreadPoolExecutor(4) as pool:
@@ -112,7 +114,7 @@ class ObjectStoreContract:
         assert bodies_read <= set(bodies)
         assert keys(store) == ["x"]
 
-    def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
+    def test_an_empty_object_exists(self, store: ObjectStore) -> None:
         assert store.put_if_absent("empty", b"")
         assert store.get("empty") == b""
         assert not store.put_if_absent("empty", b"full")
@@ -120,7 +122,7 @@ class ObjectStoreContract:
         assert head is not None
         assert head.size == 0
 
-    def test_one_of_racing_threads_wins(self, store: ObjectStore) -> None:
+    def test_one_of_concurrent_puts_wins(self, store: ObjectStore) -> None:
         barrier = Barrier(16)
 
         def write(number: int) -> bool:
@@ -132,7 +134,7 @@ class ObjectStoreContract:
         assert won.count(True) == 1
         assert store.get("_lakefs/raced") == b"%04d" % won.index(True) * 10_000
 
-    def test_no_reader_sees_part_of_an_object(self, store: ObjectStore) -> None:
+    def test_no_reader_gets_part_of_an_object(self, store: ObjectStore) -> None:
         body = b"x" * 3_000_000
 
         def read(number: int) -> set[int]:
@@ -147,7 +149,7 @@ class ObjectStoreContract:
                 store.put_if_absent(f"{number}/torn", body)
             assert [each.result(timeout=60) for each in readers] == [{len(body)}] * 2
 
-    def test_a_large_object(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_a_large_object_round_trips(self, store: ObjectStore, tmp_path: Path) -> None:
         body = bytes(range(256)) * (30 << 12)
         assert len(body) == 30 << 20
         assert store.put_if_absent("data/large", body)
@@ -158,7 +160,7 @@ class ObjectStoreContract:
 
     # --- keys -------------------------------------------------------------------------------------
 
-    def test_the_longest_key(self, store: ObjectStore) -> None:
+    def test_a_key_of_maximum_length_is_stored(self, store: ObjectStore) -> None:
         _, root = split_uri(f"{store.uri}/")
         key = f"{'long/' * 205}"[: 1024 - len(root)]
         assert len(root + key) == 1024
@@ -168,7 +170,7 @@ class ObjectStoreContract:
         assert keys(store) == [key]
 
     @pytest.mark.parametrize("key", ODD_KEYS)
-    def test_odd_keys_are_kept_as_they_are(self, store: ObjectStore, key: str) -> None:
+    def test_unusual_keys_are_preserved(self, store: ObjectStore, key: str) -> None:
         if key in self.unsupported:
             with pytest.raises(InvalidKeyError):
                 store.put_if_absent(key, b"body")
@@ -184,7 +186,7 @@ class ObjectStoreContract:
         assert store.find(key) is None
 
     @pytest.mark.parametrize("key", ESCAPING_KEYS)
-    def test_keys_that_leave_the_root_are_refused(
+    def test_keys_outside_the_root_are_rejected(
         self, store: ObjectStore, tmp_path: Path, key: str
     ) -> None:
         source = tmp_path / "source"
@@ -204,9 +206,7 @@ class ObjectStoreContract:
         assert keys(store) == []
 
     @pytest.mark.parametrize("prefix", ["/", "../", "data/../", "\0", "\udcff"])
-    def test_prefixes_that_leave_the_root_are_refused(
-        self, store: ObjectStore, prefix: str
-    ) -> None:
+    def test_prefixes_outside_the_root_are_rejected(self, store: ObjectStore, prefix: str) -> None:
         with pytest.raises(InvalidKeyError):
             list(store.list(prefix))
 
@@ -228,7 +228,7 @@ class ObjectStoreContract:
 
     # --- listing ----------------------------------------------------------------------------------
 
-    def test_a_prefix_is_a_plain_string(self, store: ObjectStore) -> None:
+    def test_a_prefix_matches_as_a_plain_string(self, store: ObjectStore) -> None:
         for key in ("a.txt", "ab/c", "a/b/c", "a/bc", "b/a"):
             store.put_if_absent(key, b"")
         assert keys(store) == ["a.txt", "a/b/c", "a/bc", "ab/c", "b/a"]
@@ -240,21 +240,21 @@ class ObjectStoreContract:
         for nothing in ("c", "a/b/c/", "a/b/c/d", "a//", "aa", ".", ".."):
             assert keys(store, nothing) == []
 
-    def test_a_long_listing(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_a_long_listing_is_complete(self, store: ObjectStore, tmp_path: Path) -> None:
         source = tmp_path / "source"
         source.write_bytes(b"body")
         expected = [f"data/{number % 7}/{number:05}" for number in range(100)]
         store.put_files_if_absent(dict.fromkeys(expected, source))
         assert keys(store) == sorted(expected)
 
-    def test_a_listing_that_is_left_half_way(self, store: ObjectStore) -> None:
+    def test_a_listing_can_be_abandoned(self, store: ObjectStore) -> None:
         for number in range(3):
             store.put_if_absent(f"data/{number}", b"")
         assert next(iter(store.list("data/"))).size == 0
 
     # --- deleting ---------------------------------------------------------------------------------
 
-    def test_deleting_twice_is_no_error(self, store: ObjectStore) -> None:
+    def test_deleting_twice_is_not_an_error(self, store: ObjectStore) -> None:
         store.put_if_absent("data/x", b"body")
         store.delete("data/x")
         store.delete("data/x")
@@ -275,7 +275,7 @@ class ObjectStoreContract:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def test_a_batch_leaves_what_is_there(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_a_batch_keeps_existing_objects(self, store: ObjectStore, tmp_path: Path) -> None:
         store.put_if_absent("_lakefs/1", b"old")
         files = {f"_lakefs/{number}": tmp_path / f"{number}" for number in range(5)}
         for key, path in files.items():
@@ -288,11 +288,11 @@ class ObjectStoreContract:
         assert list(store.put_files_if_absent(files)) == []
         assert len(keys(store)) == 5
 
-    def test_a_batch_of_nothing(self, store: ObjectStore) -> None:
+    def test_an_empty_batch_puts_nothing(self, store: ObjectStore) -> None:
         assert list(store.put_files_if_absent({})) == []
         assert keys(store) == []
 
-    def test_racing_batches_agree(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_concurrent_batches_agree(self, store: ObjectStore, tmp_path: Path) -> None:
         batches = []
         for writer in range(4):
             source = tmp_path / f"{writer}"
@@ -306,15 +306,15 @@ class ObjectStoreContract:
             for key in won:
                 assert store.get(key) == b"%d" % writer * 10_000
 
-    def test_a_batch_with_a_file_that_is_not_there(
-        self, store: ObjectStore, tmp_path: Path
-    ) -> None:
+    def test_a_batch_with_a_missing_file_fails(self, store: ObjectStore, tmp_path: Path) -> None:
         with pytest.raises(OSError, match="gone") as caught:
             store.put_files_if_absent({"x": tmp_path / "gone"})
         assert not isinstance(caught.value, MissingFileError)
         assert keys(store) == []
 
-    def test_the_source_may_go_after_a_put(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_a_source_file_may_be_deleted_after_a_put(
+        self, store: ObjectStore, tmp_path: Path
+    ) -> None:
         source = tmp_path / "source"
         source.write_bytes(b"body")
         link = tmp_path / "link"
@@ -324,7 +324,7 @@ class ObjectStoreContract:
         source.unlink()
         assert (store.get("x"), store.get("y")) == (b"body", b"body")
 
-    def test_get_to_file(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_an_object_is_downloaded_to_a_file(self, store: ObjectStore, tmp_path: Path) -> None:
         store.put_if_absent("data/x", b"body")
         folder = tmp_path / "scratch"
         folder.mkdir()
@@ -334,16 +334,16 @@ class ObjectStoreContract:
         (folder / "copy").unlink()
         assert store.get("data/x") == b"body"
 
-    def test_get_to_file_of_nothing_leaves_nothing(
-        self, store: ObjectStore, tmp_path: Path
-    ) -> None:
+    def test_a_failed_download_leaves_no_file(self, store: ObjectStore, tmp_path: Path) -> None:
         folder = tmp_path / "scratch"
         folder.mkdir()
         with pytest.raises(MissingFileError, match="data/x"):
             store.get_to_file("data/x", folder / "copy")
         assert list(folder.iterdir()) == []
 
-    def test_get_to_file_in_no_directory(self, store: ObjectStore, tmp_path: Path) -> None:
+    def test_a_download_to_a_missing_directory_fails(
+        self, store: ObjectStore, tmp_path: Path
+    ) -> None:
         store.put_if_absent("data/x", b"body")
         with pytest.raises(OSError, match="nowhere") as caught:
             store.get_to_file("data/x", tmp_path / "nowhere" / "copy")
@@ -351,7 +351,7 @@ class ObjectStoreContract:
 
     # --- many at a time ---------------------------------------------------------------------------
 
-    def test_many_are_read_in_the_order_asked_for(self, store: ObjectStore) -> None:
+    def test_many_objects_are_read_in_request_order(self, store: ObjectStore) -> None:
         bodies = {f"_lakefs/{number:03}": b"%d" % number * number for number in range(40)}
         for key, body in bodies.items():
             store.put_if_absent(key, body)
@@ -363,7 +363,7 @@ class ObjectStoreContract:
     @pytest.mark.parametrize(
         ("bad", "error"), [("gone", MissingFileError), ("../x", InvalidKeyError)]
     )
-    def test_one_of_many_fails_in_its_turn(
+    def test_an_error_among_many_objects_is_raised_at_its_position(
         self, store: ObjectStore, bad: str, error: type[Exception]
     ) -> None:
         store.put_if_absent("x", b"x")
@@ -374,7 +374,7 @@ class ObjectStoreContract:
             next(contents)
         assert list(contents) == []
 
-    def test_parts_are_read_of_what_was_found(self, store: ObjectStore) -> None:
+    def test_content_survives_the_deletion_of_its_object(self, store: ObjectStore) -> None:
         store.put_if_absent("x", b"0123456789")
         (content,) = store.get_many(["x"])
         store.delete("x")
@@ -383,7 +383,7 @@ class ObjectStoreContract:
         assert slices == (b"234", b"789", b"89", b"")
 
     @pytest.mark.parametrize("key", ["data/x", "_lakefs/x"])
-    def test_a_part_is_read_of_an_object(self, store: ObjectStore, key: str) -> None:
+    def test_part_of_an_object_is_read(self, store: ObjectStore, key: str) -> None:
         store.put_if_absent(key, b"0123456789")
         for start, stop in ((0, 10), (2, 5), (0, 1), (9, 10), (8, 99), (10, 11), (50, 60), (4, 4)):
             assert store.get_part(key, start, stop) == ContentPart(b"0123456789"[start:stop], 10)
@@ -393,11 +393,13 @@ class ObjectStoreContract:
         assert store.get_part("x", 0, 0) == store.get_part("x", 0, 5) == ContentPart(b"", 0)
 
     @pytest.mark.parametrize(("start", "stop"), [(0, 1), (0, 0), (5, 9)])
-    def test_there_is_no_part_of_nothing(self, store: ObjectStore, start: int, stop: int) -> None:
+    def test_part_of_a_missing_object_is_not_found(
+        self, store: ObjectStore, start: int, stop: int
+    ) -> None:
         with pytest.raises(MissingFileError, match="data/x"):
             store.get_part("data/x", start, stop)
         with pytest.raises(InvalidKeyError):
             store.get_part("../x", start, stop)
 
-    def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
+    def test_the_store_declares_whether_it_verifies_reads(self, store: ObjectStore) -> None:
         assert not store.traits.verifies

@@ -42,7 +42,7 @@ class TestCachedStore(ObjectStoreContract):
     def store(self, inner: LocalStore, cache: DiskCache) -> ObjectStore:
         return CachedStore(inner, cache, lambda table_id, content: None)
 
-    def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
+    def test_the_store_declares_whether_it_verifies_reads(self, store: ObjectStore) -> None:
         assert store.traits.verifies
 
 
@@ -64,7 +64,7 @@ def test_a_table_is_read_once(store: CachedStore, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["data/x", "_lakefs/x", "_lakefs/" + "G" * 64, f"_lakefs/{IDS[0]}/x", f"a/{KEYS[0]}"]
 )
-def test_what_is_no_table_is_passed_through(
+def test_objects_other_than_tree_files_bypass_the_cache(
     store: CachedStore, inner: LocalStore, cache: DiskCache, key: str
 ) -> None:
     if "/x" in key and IDS[0] in key:
@@ -77,17 +77,17 @@ def test_what_is_no_table_is_passed_through(
     assert cache.counts == CacheCounts()
 
 
-def test_hits_and_misses_come_in_the_order_asked_for(
+def test_hits_and_misses_are_returned_in_request_order(
     store: CachedStore, inner: LocalStore, cache: DiskCache
 ) -> None:
     inner.put_if_absent("data/x", b"body")
     for at in (1, 4):
         store.get(KEYS[at])
     TALLY.begin()
-    asked = [0, 1, 1, 3, 4, 0]
+    order = [0, 1, 1, 3, 4, 0]
     with recorded_reads() as names:
-        found = [each[:] for each in store.get_many([*(KEYS[at] for at in asked), "data/x"])]
-    assert found == [*(CONTENTS[at] for at in asked), b"body"]
+        contents = [each[:] for each in store.get_many([*(KEYS[at] for at in order), "data/x"])]
+    assert contents == [*(CONTENTS[at] for at in order), b"body"]
     assert names == [IDS[0], IDS[3], IDS[0], "x"]
     sizes = [len(content) for content in CONTENTS]
     assert cache.counts == CacheCounts(
@@ -98,26 +98,28 @@ def test_hits_and_misses_come_in_the_order_asked_for(
     )
 
 
-def test_what_is_evicted_meanwhile_is_read_again(store: CachedStore, cache: DiskCache) -> None:
+def test_a_tree_file_evicted_during_a_read_is_read_again(
+    store: CachedStore, cache: DiskCache
+) -> None:
     list(store.get_many(KEYS))
     with recorded_reads() as names:
-        found = store.get_many(KEYS)
-        assert next(found) == CONTENTS[0]
+        contents = store.get_many(KEYS)
+        assert next(contents) == CONTENTS[0]
         cache.clear()
-        assert list(found) == CONTENTS[1:]
+        assert list(contents) == CONTENTS[1:]
     assert names == IDS[1:]
 
 
-def test_an_error_comes_in_its_turn(store: CachedStore, inner: LocalStore) -> None:
+def test_an_error_is_raised_at_its_position(store: CachedStore, inner: LocalStore) -> None:
     store.get(KEYS[0])
     inner.delete(KEYS[1])
-    found = store.get_many([KEYS[0], KEYS[1], KEYS[2]])
-    assert next(found) == CONTENTS[0]
+    contents = store.get_many([KEYS[0], KEYS[1], KEYS[2]])
+    assert next(contents) == CONTENTS[0]
     with pytest.raises(MissingFileError, match=IDS[1]):
-        next(found)
+        next(contents)
 
 
-def test_what_is_not_the_table_of_its_name_does_not_enter(
+def test_a_corrupt_tree_file_is_not_cached(
     store: CachedStore, inner: LocalStore, cache: DiskCache
 ) -> None:
     inner.delete(KEYS[0])
@@ -128,7 +130,7 @@ def test_what_is_not_the_table_of_its_name_does_not_enter(
     assert cache.usage().tree_files == 0
 
 
-def test_what_this_machine_has_damaged_is_read_again(store: CachedStore, cache: DiskCache) -> None:
+def test_a_damaged_cache_file_is_read_from_the_store(store: CachedStore, cache: DiskCache) -> None:
     store.get(KEYS[0])
     (path,) = cache.folder.glob(f"*/{IDS[0]}")
     os.truncate(path, 100)
@@ -137,7 +139,7 @@ def test_what_this_machine_has_damaged_is_read_again(store: CachedStore, cache: 
     assert names == [IDS[0]]
 
 
-def test_what_is_written_is_read_from_here(inner: LocalStore, cache: DiskCache) -> None:
+def test_a_written_tree_file_is_read_from_the_cache(inner: LocalStore, cache: DiskCache) -> None:
     store = CachedStore(inner, cache, verify)
     assert store.put_if_absent(KEYS[0], CONTENTS[0])
     assert list(store.put_many_if_absent({KEYS[1]: CONTENTS[1]})) == [KEYS[1]]
@@ -146,7 +148,7 @@ def test_what_is_written_is_read_from_here(inner: LocalStore, cache: DiskCache) 
     assert names == []
 
 
-def test_what_another_has_written_is_read_from_there(
+def test_a_tree_file_of_another_writer_is_read_from_the_store(
     inner: LocalStore, cache: DiskCache, tmp_path: Path
 ) -> None:
     store = CachedStore(inner, cache, lambda table_id, content: None)
@@ -157,14 +159,14 @@ def test_what_another_has_written_is_read_from_there(
     assert store.get(KEYS[0]) == b"equal records, the first one's addresses"
 
 
-def test_what_is_deleted_is_gone_here_too(store: CachedStore) -> None:
+def test_a_deleted_tree_file_is_dropped_from_the_cache(store: CachedStore) -> None:
     store.get(KEYS[0])
     store.delete(KEYS[0])
     with pytest.raises(MissingFileError):
         store.get(KEYS[0])
 
 
-def test_stores_have_caches_of_their_own(
+def test_each_store_has_its_own_cache_folder(
     store: CachedStore, inner: LocalStore, cache: DiskCache
 ) -> None:
     def reads(root: Path) -> int:
@@ -188,7 +190,7 @@ def test_stores_have_caches_of_their_own(
         ("gs://bucket/lake", "STORAGE_EMULATOR_HOST"),
     ],
 )
-def test_endpoints_have_caches_of_their_own(
+def test_each_endpoint_has_its_own_cache_folder(
     store: CachedStore,
     inner: LocalStore,
     cache: DiskCache,
@@ -212,7 +214,7 @@ def test_endpoints_have_caches_of_their_own(
     assert reads() == 1
 
 
-def test_tables_of_lakefs_enter_under_their_own_names_alone() -> None:
+def test_a_tree_file_of_lakefs_is_verified_by_its_name() -> None:
     tables = {path.name: path.read_bytes() for path in LAKEFS.iterdir()}
     assert len(tables) > 10
     names = [*tables]

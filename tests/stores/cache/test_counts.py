@@ -1,4 +1,4 @@
-"""Counts that come from several processes, late, twice or not at all."""
+"""Counts from several processes, reported late, twice or never."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HIT = CacheCounts(hits=1, hit_bytes=10)
 MISS = CacheCounts(misses=1, miss_bytes=5)
 
 
-def test_threads_lose_nothing() -> None:
+def test_counts_of_threads_are_not_lost() -> None:
     tally = Tally()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda turn: tally.add(HIT if turn % 2 else MISS), range(2000)))
@@ -20,7 +20,7 @@ def test_threads_lose_nothing() -> None:
     assert tally.total().reads == 2000
 
 
-def test_reports_may_come_twice_late_or_back() -> None:
+def test_repeated_and_late_reports_count_once() -> None:
     driver, task = Tally(), Tally()
     driver.add(HIT)
     task.add(MISS)
@@ -47,5 +47,5 @@ sys.exit(os.waitpid(child, 0)[1] or TALLY.report() != (name, CacheCounts(hits=1)
 """
 
 
-def test_a_forked_child_begins_anew() -> None:
+def test_a_forked_child_starts_with_zero_counts() -> None:
     subprocess.run([sys.executable, "-c", FORKS], check=True)

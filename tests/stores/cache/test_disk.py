@@ -46,7 +46,7 @@ def cache(tmp_path: Path) -> DiskCache:
     return DiskCache(tmp_path, 1000)
 
 
-def test_what_is_kept_is_found(cache: DiskCache) -> None:
+def test_a_stored_tree_file_is_found(cache: DiskCache) -> None:
     assert cache.find("store", table_id("x")) is None
     assert not cache.has("store", table_id("x"))
     keep(cache, "x", b"content")
@@ -66,7 +66,7 @@ def test_stores_do_not_share_tables(cache: DiskCache) -> None:
     assert cache.find("right", table_id("x")) == b"right"
 
 
-def test_what_was_used_least_recently_goes_first(cache: DiskCache) -> None:
+def test_the_least_recently_used_tree_file_is_evicted_first(cache: DiskCache) -> None:
     for number in range(10):
         keep(cache, number, bytes(84), age=100 - number)
     assert cache.find("store", table_id(0)) == bytes(84)  # It is used once more.
@@ -78,16 +78,14 @@ def test_what_was_used_least_recently_goes_first(cache: DiskCache) -> None:
     assert names_in(cache, range(12)) == [0, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 
 
-def test_a_use_is_noted_now_and_then(cache: DiskCache) -> None:
+def test_a_recent_use_is_not_recorded_again(cache: DiskCache) -> None:
     keep(cache, "x", b"content")
-    noted = path_of(cache, "x").stat().st_mtime_ns
+    mtime = path_of(cache, "x").stat().st_mtime_ns
     assert cache.find("store", table_id("x")) == b"content"
-    assert path_of(cache, "x").stat().st_mtime_ns == noted
+    assert path_of(cache, "x").stat().st_mtime_ns == mtime
 
 
-def test_a_full_cache_is_not_listed_at_every_write(
-    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_cache_is_listed_rarely(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
@@ -99,7 +97,7 @@ def test_a_full_cache_is_not_listed_at_every_write(
 
 
 @given(sizes=st.lists(st.integers(0, 1200), max_size=60), names=st.randoms())
-def test_the_bound_holds(sizes: list[int], names: object) -> None:
+def test_the_cache_never_exceeds_its_limit(sizes: list[int], names: object) -> None:
     with memory_folder() as folder:
         cache = DiskCache(folder, 1000)
         for size in sizes:
@@ -118,11 +116,11 @@ def test_a_table_larger_than_the_cache_is_not_kept(cache: DiskCache) -> None:
     assert cache.usage() == CacheUsage(1, 1000)
 
 
-@pytest.mark.parametrize("noted", ["", "nonsense", f"{10**6:020}"])
-def test_a_wrong_number_is_counted_anew(cache: DiskCache, noted: str) -> None:
+@pytest.mark.parametrize("recorded_size", ["", "nonsense", f"{10**6:020}"])
+def test_a_wrong_recorded_size_is_corrected(cache: DiskCache, recorded_size: str) -> None:
     for number in range(3):
         keep(cache, number, bytes(84))
-    (cache.folder / "lock").write_text(noted)
+    (cache.folder / "lock").write_text(recorded_size)
     keep(cache, 3, bytes(84))
     assert names_in(cache, range(4)) == [0, 1, 2, 3]
     assert int((cache.folder / "lock").read_text()) == 400
@@ -148,7 +146,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_table_is_none(cache: DiskCache, name: str) -> None:
+def test_a_damaged_tree_file_is_a_miss(cache: DiskCache, name: str) -> None:
     keep(cache, "x", b"content")
     path = path_of(cache, "x")
     path.write_bytes(DAMAGE[name](path.read_bytes()))
@@ -158,7 +156,7 @@ def test_a_damaged_table_is_none(cache: DiskCache, name: str) -> None:
     assert cache.find("store", table_id("x")) == b"content"
 
 
-def test_clearing_leaves_nothing(cache: DiskCache) -> None:
+def test_clearing_removes_every_tree_file(cache: DiskCache) -> None:
     for number in range(3):
         cache.keep(f"store-{number}", table_id(number), bytes(84))
     (cache.folder / "incoming").write_bytes(b"of a killed process")
@@ -170,7 +168,7 @@ def test_clearing_leaves_nothing(cache: DiskCache) -> None:
     assert cache.find("store", table_id("x")) == b"content"
 
 
-def test_a_folder_that_is_gone_costs_time_and_no_error(
+def test_a_missing_folder_is_a_warning_not_an_error(
     cache: DiskCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache.folder.rmdir()
@@ -186,9 +184,7 @@ def test_a_folder_that_is_gone_costs_time_and_no_error(
             ask()
 
 
-def test_a_write_that_fails_leaves_nothing(
-    cache: DiskCache, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_write_leaves_no_file(cache: DiskCache, caplog: pytest.LogCaptureFixture) -> None:
     (cache.folder / "store").write_bytes(b"is in the way")
     keep(cache, "x", b"content")
     assert sorted(path.name for path in cache.folder.iterdir()) == ["lock", "store"]
@@ -204,7 +200,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
+def test_the_cache_folder_is_private(tmp_path: Path) -> None:
     folder = tmp_path / "some" / "cache"
     cache = find_cache(CacheSettings(str(folder), 1000))
     assert cache is not None
@@ -213,12 +209,12 @@ def test_the_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
     assert find_cache(CacheSettings(str(folder), 1000)) is cache
 
 
-def test_no_bytes_are_no_cache(tmp_path: Path) -> None:
+def test_a_limit_of_zero_bytes_disables_the_cache(tmp_path: Path) -> None:
     assert find_cache(CacheSettings(str(tmp_path / "cache"), 0)) is None
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_folder_that_others_can_write_is_not_believed(
+def test_a_folder_writable_by_other_users_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tmp_path.chmod(0o777)
@@ -226,7 +222,7 @@ def test_a_folder_that_others_can_write_is_not_believed(
     assert "other users can write" in caplog.text
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(
+def test_an_unusable_folder_is_a_warning_not_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Several processes on one small cache, and processes that are killed while they write."""
+"""Processes with a shared small cache, some of them killed during a write."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MAX_BYTES = 200_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:
-    made = LocalStore(tmp_path / "store")
+    local_store = LocalStore(tmp_path / "store")
     for content in map(content_of, range(TABLES)):
-        made.put_if_absent(tree_file_key(id_of(content)), content)
-    return made
+        local_store.put_if_absent(tree_file_key(id_of(content)), content)
+    return local_store
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "cache"
-    made.mkdir()
-    return made
+    cache_folder = tmp_path / "cache"
+    cache_folder.mkdir()
+    return cache_folder
 
 
 def started(
@@ -53,7 +53,7 @@ def started(
 
 
 def check(store: LocalStore, folder: Path) -> None:
-    """Read every table that is in the cache, and then all of them through it."""
+    """Read every cached table, and then all tables through the cache."""
     cache = DiskCache(folder, MAX_BYTES)
     ids = {id_of(content): content for content in map(content_of, range(TABLES))}
     (below,) = (path for path in folder.iterdir() if path.is_dir())
@@ -78,9 +78,9 @@ def test_processes_share_a_small_cache(store: LocalStore, folder: Path) -> None:
             most = max(most, bytes_below(folder))
         time.sleep(0.002)
     for process in processes:
-        said, complaint = process.communicate()
+        output, complaint = process.communicate()
         assert (process.returncode, complaint) == (0, "")
-        hits, misses = map(int, said.split())
+        hits, misses = map(int, output.split())
         assert hits > 0
         assert misses > 0
     assert MAX_BYTES / 2 < most <= MAX_BYTES
@@ -88,7 +88,7 @@ def test_processes_share_a_small_cache(store: LocalStore, folder: Path) -> None:
 
 
 @pytest.mark.system
-def test_killed_processes_leave_nothing_wrong(store: LocalStore, folder: Path) -> None:
+def test_killed_processes_do_not_damage_the_cache(store: LocalStore, folder: Path) -> None:
     _, complaint = started("kill_readers", store, folder, 5, 30).communicate()
     assert complaint == ""
     check(store, folder)
@@ -107,7 +107,7 @@ cache.keep("store", "1" * 64, bytes(100_000))
 """
 
 
-def test_a_table_half_written_is_overwritten_by_the_next(folder: Path) -> None:
+def test_a_partial_file_of_a_killed_process_is_overwritten(folder: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", STOPS_HALF_WAY, folder], cwd=ROOT)
     assert ran.returncode == -signal.SIGKILL
     assert (folder / "incoming").stat().st_size == HEADER + 100_000

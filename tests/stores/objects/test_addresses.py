@@ -38,25 +38,28 @@ STORED = {
 }
 
 
-@for_each(("given", "stored"), STORED.items())
-def test_addresses_in_records(given: str, stored: str) -> None:
-    assert stored_address(given) == stored
-    shown = spark_free = given.replace("abfss://lake@acct.dfs.core.windows.net", LAKE)
-    assert shown_address(stored) == shown == spark_free
-    column = pa.array([given, "data/key%20"])
+@for_each(("address", "stored"), STORED.items())
+def test_an_address_is_encoded_for_records(address: str, stored: str) -> None:
+    assert stored_address(address) == stored
+    displayed = spark_free = address.replace("abfss://lake@acct.dfs.core.windows.net", LAKE)
+    assert shown_address(stored) == displayed == spark_free
+    column = pa.array([address, "data/key%20"])
     assert stored_addresses(column).to_pylist() == [stored, "data/key%20"]
-    assert shown_addresses(pa.array([stored, "data/key%20"])).to_pylist() == [shown, "data/key%20"]
+    assert shown_addresses(pa.array([stored, "data/key%20"])).to_pylist() == [
+        displayed,
+        "data/key%20",
+    ]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\"), min_size=1))
-def test_every_key_of_azure_comes_back(key: str) -> None:
+def test_every_azure_key_round_trips(key: str) -> None:
     address = f"{LAKE}/k{key}"
     assert shown_address(stored_address(address)) == address
     assert stored_addresses(pa.array([address])).to_pylist() == [stored_address(address)]
     assert shown_addresses(pa.array([stored_address(address)])).to_pylist() == [address]
 
 
-def test_what_is_no_url_stays_as_it_is() -> None:
+def test_an_invalid_escape_is_kept() -> None:
     for address in (f"{LAKE}/100%", f"{LAKE}/%zz", f"{LAKE}/%ff"):
         assert shown_address(address) == address
         assert shown_addresses(pa.array([address])).to_pylist() == [address]
@@ -91,13 +94,13 @@ def test_an_object_in_the_namespace_keeps_its_literal_key() -> None:
         ("file:///a", "file:///a"),
     ],
 )
-def test_uris_for_spark(uri: str, expected: str) -> None:
+def test_a_uri_is_rewritten_for_spark(uri: str, expected: str) -> None:
     assert spark_uri(uri) == expected
     assert spark_uris(pa.array([uri])).to_pylist() == [expected]
 
 
-def test_addresses_in_other_stores_are_found() -> None:
-    known = [
+def test_addresses_of_unsupported_stores_are_marked() -> None:
+    supported = [
         *STORED,
         "az://lake/x",
         "s3a://b/x",
@@ -105,5 +108,5 @@ def test_addresses_in_other_stores_are_found() -> None:
         "https://a12.dfs.core.windows.net/l12/x",
     ]
     unknown = ["https://host/x", "hdfs://name/x", "http://acct.blob.core.windows.net/lake/x"]
-    mask = unsupported_addresses(pa.array([*known, *unknown])).to_pylist()
-    assert mask == [False] * len(known) + [True] * len(unknown)
+    mask = unsupported_addresses(pa.array([*supported, *unknown])).to_pylist()
+    assert mask == [False] * len(supported) + [True] * len(unknown)

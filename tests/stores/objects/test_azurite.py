@@ -1,4 +1,4 @@
-"""Microsoft's own client and obstore agree about Azurite, which runs as a process of its own."""
+"""Microsoft's own client and obstore agree about Azurite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from obstore.store import AzureStore
 from sparklake.testing.azurite import ACCOUNT, container_client, fresh_container
 
 
-def test_each_client_reads_what_the_other_wrote(azure_env: dict[str, str]) -> None:
+def test_each_client_reads_objects_of_the_other(azure_env: dict[str, str]) -> None:
     name = fresh_container(azure_env).rpartition("/")[2]
     store = AzureStore(
         name,

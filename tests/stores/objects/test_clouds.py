@@ -1,4 +1,4 @@
-"""Stores in containers of Azure and buckets of Google, against Azurite and a double."""
+"""Azure containers and Google buckets, against Azurite and a test server."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def test_empty_and_odd_objects_are_listed(store: ObjectStore) -> None:
     assert level == {"_SUCCESS", "data/", "ümläut/", "k/"}
 
 
-def test_a_file_of_many_parts(store: ObjectStore, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_large_file_is_sent_in_parts(
+    store: ObjectStore, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("sparklake.stores.objects.remote.LARGE_BYTES", 30 << 20)
     source, parts = tmp_path / "source", list[int]()
     body = bytes(range(256)) * ((30 << 12) + 1)
@@ -90,7 +92,7 @@ def test_a_file_of_many_parts(store: ObjectStore, tmp_path: Path, monkeypatch: A
 
 
 @pytest.mark.parametrize("key", ["a//b", "a/../b", "a/./b", "/a"])
-def test_a_key_that_cannot_be_read_is_never_dropped_from_a_listing(
+def test_a_listing_rejects_an_unreadable_key(
     container: str, client: Any, google_bucket: str, gcs_double: tuple[str, Buckets], key: str
 ) -> None:
     if "/." not in key:
@@ -101,7 +103,7 @@ def test_a_key_that_cannot_be_read_is_never_dropped_from_a_listing(
             list(open_store(uri).list())
 
 
-def test_markers_of_folders_are_no_objects(
+def test_folder_markers_are_not_objects(
     google_bucket: str, gcs_double: tuple[str, Buckets]
 ) -> None:
     for key in ("folder/", "folder/file", "empty/"):
@@ -118,7 +120,7 @@ def test_markers_of_folders_are_no_objects(
 # --- Azure ----------------------------------------------------------------------------------------
 
 
-def test_directories_of_a_hierarchical_namespace_are_no_objects(
+def test_directories_of_a_hierarchical_namespace_are_not_objects(
     container: str, client: Any
 ) -> None:
     client.upload_blob("folder", b"", metadata={"hdi_isfolder": "true"})
@@ -149,7 +151,9 @@ def test_an_empty_blob_takes_one_lookup(
 
 
 @pytest.mark.parametrize("key", ["a\\b", "a./b", "a/b.", "n" * 1025])
-def test_keys_that_azure_changes_are_rejected(container: str, key: str, tmp_path: Path) -> None:
+def test_keys_that_azure_would_change_are_rejected(
+    container: str, key: str, tmp_path: Path
+) -> None:
     store = open_store(container)
     (tmp_path / "file").write_bytes(b"body")
     for put in (
@@ -162,7 +166,7 @@ def test_keys_that_azure_changes_are_rejected(container: str, key: str, tmp_path
     assert keys(store) == []
 
 
-def test_a_wrong_key_and_a_missing_container(
+def test_a_wrong_key_or_a_missing_container_is_reported(
     container: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(StoreUnreachableError, match="does not exist: create it"):
@@ -173,7 +177,7 @@ def test_a_wrong_key_and_a_missing_container(
     assert "SECRET" not in "".join(map(str, (caught.value, caught.value.__cause__)))
 
 
-def test_a_shared_access_signature(
+def test_a_shared_access_signature_gives_access(
     container: str, azure_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from azure.storage.blob import ContainerSasPermissions, generate_container_sas
@@ -213,7 +217,9 @@ def test_settings_are_for_one_account_only(container: str, monkeypatch: pytest.M
     assert normalise_store_uri("az://lake/a") == f"https://{same_name.host}/lake/a"
 
 
-def test_a_machine_without_an_identity(monkeypatch: pytest.MonkeyPatch, container: str) -> None:
+def test_missing_azure_credentials_are_reported(
+    monkeypatch: pytest.MonkeyPatch, container: str
+) -> None:
     from azure.core.exceptions import ClientAuthenticationError
     from azure.identity import DefaultAzureCredential
 
@@ -229,7 +235,7 @@ def test_a_machine_without_an_identity(monkeypatch: pytest.MonkeyPatch, containe
 
 @pytest.fixture
 def identity(azure_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sign in with an identity instead of a key; return the scopes of its tokens."""
+    """Sign in with an identity instead of a key, and return the token scopes."""
     from azure.identity import DefaultAzureCredential
 
     scopes = list[str]()
@@ -243,7 +249,7 @@ def identity(azure_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list
     return scopes
 
 
-def test_the_token_of_an_identity(identity: list[str]) -> None:
+def test_an_identity_gets_a_storage_token(identity: list[str]) -> None:
     from sparklake.stores.objects.azure import AzureContainer
 
     own = AzureContainer("devstoreaccount1.blob.core.windows.net", "lake")
@@ -253,7 +259,7 @@ def test_the_token_of_an_identity(identity: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("uri", "expected"),
     [
         (f"{HOST}/lake", f"{HOST}/lake"),
         (f"{HOST}/lake/a b/", f"{HOST}/lake/a b"),
@@ -274,9 +280,9 @@ def test_the_token_of_an_identity(identity: list[str]) -> None:
         ("gs://bucket/a b/", "gs://bucket/a b"),
     ],
 )
-def test_one_spelling_for_each_place(azure_env: dict[str, str], given: str, expected: str) -> None:
-    assert normalise_store_uri(given) == expected == normalise_store_uri(expected)
-    assert open_store(given).uri == expected
+def test_a_store_uri_is_normalised(azure_env: dict[str, str], uri: str, expected: str) -> None:
+    assert normalise_store_uri(uri) == expected == normalise_store_uri(expected)
+    assert open_store(uri).uri == expected
 
 
 @for_each(
@@ -298,7 +304,7 @@ def test_one_spelling_for_each_place(azure_env: dict[str, str], given: str, expe
         "http://acct.blob.core.windows.net/lake",
     ],
 )
-def test_what_is_no_store(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_store_uri_is_rejected(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(InvalidUriError):
         normalise_store_uri(uri)
@@ -312,14 +318,14 @@ def test_what_is_no_store(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "gs://user:SECRET@bucket/a",
     ],
 )
-def test_credentials_in_a_uri_are_refused_and_not_repeated(uri: str) -> None:
+def test_credentials_in_a_uri_are_rejected_and_not_repeated(uri: str) -> None:
     for call in (normalise_store_uri, normalise_object_uri, open_store):
         with pytest.raises(InvalidUriError) as caught:
             call(uri)
         assert "SECRET" not in str(caught.value)
 
 
-def test_presigned_urls_of_azure(container: str) -> None:
+def test_a_presigned_azure_url_reads_the_object(container: str) -> None:
     store = open_store(container)
     for key in ODD[1:]:
         store.put_if_absent(key, key.encode())
@@ -328,7 +334,7 @@ def test_presigned_urls_of_azure(container: str) -> None:
 
 
 @pytest.mark.usefixtures("identity")
-def test_presigned_urls_by_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_identity_presigns_an_azure_url(monkeypatch: pytest.MonkeyPatch) -> None:
     from azure.storage.blob import BlobServiceClient, UserDelegationKey
 
     lifetimes = list[timedelta]()
@@ -357,7 +363,7 @@ def test_presigned_urls_by_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Google ---------------------------------------------------------------------------------------
 
 
-def test_presigned_urls_of_google(
+def test_a_presigned_google_url_reads_the_object(
     google_bucket: str, gcs_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(tmp_path)))
@@ -370,7 +376,7 @@ def test_presigned_urls_of_google(
             assert answer.read() == key.encode()
 
 
-def test_credentials_that_cannot_sign_a_url_of_google(
+def test_google_credentials_without_a_key_cannot_sign_a_url(
     google_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "federation.json"
@@ -381,7 +387,7 @@ def test_credentials_that_cannot_sign_a_url_of_google(
     assert "SECRET" not in str(caught.value)
 
 
-def test_the_token_of_a_google_account(
+def test_a_google_account_gets_a_token(
     gcs_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sparklake.stores.objects.gcs import GoogleBucket
@@ -398,7 +404,7 @@ def test_the_token_of_a_google_account(
     assert GoogleBucket("lake").credentials()() == {"token": "a token", "expires_at": expires}
 
 
-def test_a_machine_without_google_credentials(
+def test_missing_google_credentials_are_reported(
     google_bucket: str, gcs_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STORAGE_EMULATOR_HOST")
@@ -416,7 +422,9 @@ def test_a_machine_without_google_credentials(
         (f"{HOST}/lake", "azure.identity", "azure"),
     ],
 )
-def test_a_missing_package_names_the_extra(uri: str, package: str, extra: str) -> None:
+def test_the_error_for_a_missing_package_suggests_the_extra(
+    uri: str, package: str, extra: str
+) -> None:
     code = f"""
 import os, sys
 for name in [each for each in os.environ if each.startswith(("AZURE_", "GOOGLE_", "STORAGE_"))]:

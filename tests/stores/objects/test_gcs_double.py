@@ -47,7 +47,7 @@ def ours(endpoint: str, bucket: str) -> GCSStore:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_each_client_reads_what_the_other_wrote(
+def test_each_client_reads_objects_of_the_other(
     googles: storage.Bucket, ours: GCSStore, key: str
 ) -> None:
     obstore.put(ours, key, b"body", mode="create", use_multipart=False)
@@ -64,7 +64,7 @@ def test_each_client_reads_what_the_other_wrote(
         blob.delete()
 
 
-def test_both_lose_to_an_object_that_exists(googles: storage.Bucket, ours: GCSStore) -> None:
+def test_both_clients_respect_an_existing_object(googles: storage.Bucket, ours: GCSStore) -> None:
     googles.blob("x").upload_from_string(b"first", if_generation_match=0)
     with pytest.raises(PreconditionFailed):
         googles.blob("x").upload_from_string(b"second", if_generation_match=0)
@@ -75,7 +75,7 @@ def test_both_lose_to_an_object_that_exists(googles: storage.Bucket, ours: GCSSt
 
 
 @pytest.mark.system
-def test_both_list_the_same(googles: storage.Bucket, ours: GCSStore) -> None:
+def test_both_clients_list_the_same_objects(googles: storage.Bucket, ours: GCSStore) -> None:
     for key in [*KEYS, *(f"many/{number:04}" for number in range(1001))]:
         googles.blob(key).upload_from_string(b"body")
     listed = {each["path"]: each["size"] for each in obstore.list(ours).collect()}
@@ -83,12 +83,12 @@ def test_both_list_the_same(googles: storage.Bucket, ours: GCSStore) -> None:
     assert len(listed) == 1001 + len(KEYS)
     level = googles.list_blobs(prefix="data/", delimiter="/")
     names = [each.name for each in level]
-    found = obstore.list_with_delimiter(ours, "data")
-    assert [each["path"] for each in found["objects"]] == names
-    assert {f"{each}/" for each in found["common_prefixes"]} == level.prefixes == {"data/deep/"}
+    listing = obstore.list_with_delimiter(ours, "data")
+    assert [each["path"] for each in listing["objects"]] == names
+    assert {f"{each}/" for each in listing["common_prefixes"]} == level.prefixes == {"data/deep/"}
 
 
-def test_both_see_the_same_object(googles: storage.Bucket, ours: GCSStore) -> None:
+def test_both_clients_report_the_same_attributes(googles: storage.Bucket, ours: GCSStore) -> None:
     obstore.put(ours, "x", b"body", use_multipart=False)
     blob, head = googles.blob("x"), obstore.head(ours, "x")
     blob.reload()

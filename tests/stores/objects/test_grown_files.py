@@ -1,4 +1,4 @@
-"""Files in buckets that are much larger than they should be, and what is read of them."""
+"""Files in buckets far beyond their expected size, and how much of them is read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def line(
         yield faulty
 
 
-def test_a_grown_tree_file_is_not_read_whole(
+def test_an_oversized_tree_file_is_not_read_whole(
     store: ObjectStore, line: FaultyStore, tmp_path: Path
 ) -> None:
     cached = CachedStore(store, DiskCache(tmp_path, 1 << 30), verify_table)
@@ -107,7 +107,7 @@ def test_a_grown_tree_file_is_not_read_whole(
         assert line.sent_bytes < SENT_BYTES
 
 
-def test_a_grown_object_is_not_read_whole(store: ObjectStore, line: FaultyStore) -> None:
+def test_an_oversized_object_is_not_read_whole(store: ObjectStore, line: FaultyStore) -> None:
     side = {"address": f"{store.uri}/data/x", "size": 4, "checksum": ""}
     with pytest.raises(CorruptFileError, match="bytes, not 4"):
         Objects(store.uri).read(side)

@@ -101,7 +101,7 @@ def test_one_of_racing_processes_wins(store: LocalStore, root: Path) -> None:
     assert leftovers(root) == []
 
 
-def test_a_killed_put_is_never_seen(store: LocalStore, root: Path) -> None:
+def test_a_killed_put_is_invisible(store: LocalStore, root: Path) -> None:
     writer = start(LARGE_PUT, root)
     while not any(each.stat().st_size for each in leftovers(root)):
         assert writer.poll() is None
@@ -116,7 +116,7 @@ def test_a_killed_put_is_never_seen(store: LocalStore, root: Path) -> None:
     assert store.get("data/large") == b"whole"
 
 
-def test_what_a_killed_put_left_is_removed_a_day_later(store: LocalStore, root: Path) -> None:
+def test_leftovers_of_a_killed_put_are_removed_after_a_day(store: LocalStore, root: Path) -> None:
     (root / TEMPORARY).mkdir()
     now = int(time.time())
     for hours in (23, 25):
@@ -125,13 +125,13 @@ def test_what_a_killed_put_left_is_removed_a_day_later(store: LocalStore, root: 
     assert [each.name[-4:] for each in (root / TEMPORARY).iterdir()] == ["23-0"]
 
 
-def test_nothing_is_left_after_a_put_that_fails(store: LocalStore, root: Path) -> None:
+def test_a_failed_put_leaves_no_file(store: LocalStore, root: Path) -> None:
     with pytest.raises(StoreError):
         store.put_files_if_absent({"x": root / "gone"})
     assert list((root / TEMPORARY).iterdir()) == []
 
 
-def test_temporary_files_are_no_objects(store: LocalStore, root: Path) -> None:
+def test_temporary_files_are_not_objects(store: LocalStore, root: Path) -> None:
     for folder in (root / TEMPORARY, root / "nested" / TEMPORARY):
         folder.mkdir(parents=True)
         (folder / "part").write_bytes(b"part")
@@ -146,7 +146,9 @@ def test_temporary_files_are_no_objects(store: LocalStore, root: Path) -> None:
 # --- links ----------------------------------------------------------------------------------------
 
 
-def test_files_are_linked_both_ways(store: LocalStore, root: Path, tmp_path: Path) -> None:
+def test_files_are_hard_linked_in_both_directions(
+    store: LocalStore, root: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"body")
     store.put_files_if_absent({"x": source})
@@ -165,7 +167,7 @@ def elsewhere(tmp_path: Path) -> Path:
     return other / f"sparklake-{os.getpid()}-{time.time_ns()}"
 
 
-def test_files_of_another_file_system_are_copied(
+def test_files_on_another_file_system_are_copied(
     store: LocalStore, tmp_path: Path, elsewhere: Path
 ) -> None:
     other = LocalStore(elsewhere)
@@ -201,7 +203,7 @@ def test_writes_do_not_follow_links_out_of_the_root(
             keys(store, prefix)
 
 
-def test_a_listing_names_each_file_once(store: LocalStore, root: Path) -> None:
+def test_a_listing_contains_each_file_once(store: LocalStore, root: Path) -> None:
     store.put_if_absent("data/2024/x", b"body")
     (root / "data" / "latest").symlink_to("2024")
     (root / "data" / "2024" / "up").symlink_to(root)
@@ -211,7 +213,7 @@ def test_a_listing_names_each_file_once(store: LocalStore, root: Path) -> None:
     assert store.get("data/latest/x") == b"body"
 
 
-def test_a_root_that_is_a_link(root: Path, tmp_path: Path) -> None:
+def test_a_root_may_be_a_symbolic_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     linked = LocalStore(tmp_path / "link")
     assert linked.put_if_absent("data/x", b"body")
@@ -221,7 +223,7 @@ def test_a_root_that_is_a_link(root: Path, tmp_path: Path) -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_a_root_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_root_is_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "lake")
     calls = [
         lambda: store.get("x"),
@@ -243,7 +245,7 @@ def test_the_first_put_creates_the_root(tmp_path: Path) -> None:
     assert keys(store) == ["data/x"]
 
 
-def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+def test_a_file_as_the_root_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "lake").write_bytes(b"")
     store = LocalStore(tmp_path / "lake")
     with pytest.raises(StoreUnreachableError):
@@ -252,7 +254,7 @@ def test_a_root_that_is_a_file(tmp_path: Path) -> None:
         store.put_if_absent("x", b"body")
 
 
-def test_a_directory_in_the_way(store: LocalStore) -> None:
+def test_a_directory_that_blocks_a_key_is_reported(store: LocalStore) -> None:
     store.put_if_absent("a/b", b"body")
     with pytest.raises(StoreError, match="blocks the key"):
         store.put_if_absent("a", b"body")
@@ -261,25 +263,25 @@ def test_a_directory_in_the_way(store: LocalStore) -> None:
     assert keys(store) == ["a/b"]
 
 
-def test_names_that_are_not_utf8(store: LocalStore, root: Path) -> None:
+def test_a_file_name_that_is_not_utf8_is_rejected(store: LocalStore, root: Path) -> None:
     (root / os.fsdecode(b"latin-\xe9")).write_bytes(b"")
     with pytest.raises(InvalidKeyError, match="not UTF-8"):
         keys(store)
 
 
-def test_a_name_with_a_line_break(store: LocalStore) -> None:
+def test_a_key_may_contain_a_line_break(store: LocalStore) -> None:
     store.put_if_absent("data/new\nline", b"body")
     assert keys(store, "data/new\n") == ["data/new\nline"]
 
 
 @pytest.mark.parametrize("key", ["a//b", "a/", "x" * 300])
-def test_keys_that_no_file_can_have(store: LocalStore, key: str) -> None:
+def test_keys_that_no_file_can_have_are_rejected(store: LocalStore, key: str) -> None:
     with pytest.raises((InvalidKeyError, StoreError)):
         store.put_if_absent(key, b"body")
     assert keys(store) == []
 
 
-def test_no_permission(store: LocalStore, root: Path) -> None:
+def test_missing_permissions_are_reported(store: LocalStore, root: Path) -> None:
     """Root, whom no permission stops, becomes another user for it."""
     if os.geteuid() != 0:
         check_permissions(store, root)
@@ -330,7 +332,7 @@ def check_permissions(store: LocalStore, root: Path) -> None:
 
 @pytest.mark.parametrize("way", [nullcontext, only_definitions])
 @pytest.mark.parametrize("mtime", [1 << 63, 1 << 80, -1 << 63, -1 << 64])
-def test_times_are_cut_off_at_64_bits(
+def test_times_beyond_64_bits_are_clamped(
     mtime: int, way: Callable[[], AbstractContextManager[None]], store: LocalStore, root: Path
 ) -> None:
     store.put_if_absent("a/1", b"body")
@@ -338,11 +340,11 @@ def test_times_are_cut_off_at_64_bits(
         os.utime(root / "a" / "1", ns=(0, mtime))
     stored = (root / "a" / "1").stat().st_mtime_ns
     with way():
-        (found,) = (each for each in store.scan_columns("") if len(each.keys))
-    assert found.mtimes.tolist() == [min(max(stored, -1 << 63), (1 << 63) - 1)]
+        (listing,) = (each for each in store.scan_columns("") if len(each.keys))
+    assert listing.mtimes.tolist() == [min(max(stored, -1 << 63), (1 << 63) - 1)]
 
 
-def test_a_file_that_vanishes_during_a_listing(store: LocalStore, root: Path) -> None:
+def test_a_file_that_vanishes_during_a_listing_is_skipped(store: LocalStore, root: Path) -> None:
     for number in range(300):
         store.put_if_absent(f"{number % 3}/{number}", b"")
     listing = store.list()
@@ -356,7 +358,7 @@ def test_a_file_that_vanishes_during_a_listing(store: LocalStore, root: Path) ->
     assert list(listing) == []
 
 
-def test_a_store_travels_to_a_task(store: LocalStore) -> None:
+def test_a_store_can_be_pickled(store: LocalStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
@@ -364,52 +366,52 @@ def test_a_store_travels_to_a_task(store: LocalStore) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_a_content_is_of_the_file_that_was_found(tmp_path: Path, size: int) -> None:
+def test_content_is_read_from_the_opened_file(tmp_path: Path, size: int) -> None:
     path = tmp_path / "file"
     body = bytes(range(10)) * (size // 10)
     path.write_bytes(body)
-    found = LocalFile(path)
+    content = LocalFile(path)
     path.unlink()
     path.write_bytes(b"another")
-    assert len(found) == size
-    assert found[:] == body
-    assert found[5 : size - 5] == body[5 : size - 5]
+    assert len(content) == size
+    assert content[:] == body
+    assert content[5 : size - 5] == body[5 : size - 5]
 
 
-def test_a_file_that_is_cut_gives_less(tmp_path: Path) -> None:
+def test_a_truncated_file_returns_fewer_bytes(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(1_000_000))
-    found = LocalFile(path)
+    content = LocalFile(path)
     os.truncate(path, 500_000)
-    assert len(found[400_000:600_000]) == 100_000
-    assert found[600_000:700_000] == b""
+    assert len(content[400_000:600_000]) == 100_000
+    assert content[600_000:700_000] == b""
 
 
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_small_files_do_not_stay_open(tmp_path: Path) -> None:
+def test_small_files_are_closed_at_once(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"small")
     before = open_files()
-    found = [LocalFile(path) for _ in range(50)]
+    contents = [LocalFile(path) for _ in range(50)]
     assert open_files() == before
-    assert {each[:] for each in found} == {b"small"}
+    assert {each[:] for each in contents} == {b"small"}
 
 
 @pytest.mark.parametrize("size", [5, 1_000_000])
-def test_a_copy_has_a_descriptor_of_its_own(tmp_path: Path, size: int) -> None:
+def test_a_pickled_content_has_its_own_descriptor(tmp_path: Path, size: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * size)
-    found = LocalFile(path)
-    copied = pickle.loads(pickle.dumps(found))
+    content = LocalFile(path)
+    copied = pickle.loads(pickle.dumps(content))
     assert copied[:] == b"x" * size
     del copied
-    assert found[-3:] == b"xxx"
+    assert content[-3:] == b"xxx"
 
 
-def test_a_folder_is_no_content(store: LocalStore) -> None:
+def test_a_folder_has_no_content(store: LocalStore) -> None:
     store.put_if_absent("folder/x", b"")
     with pytest.raises(StoreError):
         list(store.get_many(["folder"]))
@@ -417,7 +419,7 @@ def test_a_folder_is_no_content(store: LocalStore) -> None:
 
 @pytest.mark.parametrize("way", [nullcontext, only_definitions])
 @pytest.mark.parametrize("batch", [2, 16_384])
-def test_columns_have_what_a_scan_has(
+def test_column_scans_agree_with_plain_scans(
     way: Callable[[], AbstractContextManager[None]],
     batch: int,
     store: LocalStore,
@@ -443,7 +445,7 @@ def test_columns_have_what_a_scan_has(
     os.utime(root / "a" / "2", ns=(0, -1_500_000_001))
     for prefix, level in (("", False), ("a/", False), ("a/", True), ("nowhere/", False)):
         scanned = (each for each in store.scan(prefix, level=level))
-        found = [
+        objects = [
             (each.key.encode(errors="replace").decode(), each.size, each.mtime)
             for each in scanned
             if isinstance(each, StoredObject)
@@ -456,11 +458,11 @@ def test_columns_have_what_a_scan_has(
                     each.keys.to_pylist(), each.sizes.tolist(), each.mtimes.tolist(), strict=True
                 )
             ]
-        assert sorted(columns) == sorted(found)
+        assert sorted(columns) == sorted(objects)
         assert len(columns) == len(set(columns))
 
 
-# --- what is no regular file ----------------------------------------------------------------------
+# --- special files --------------------------------------------------------------------------------
 
 
 READS: dict[str, Callable[[LocalStore, Path], object]] = {
@@ -486,7 +488,7 @@ READS: dict[str, Callable[[LocalStore, Path], object]] = {
     ],
     ids=["fifo", "socket", "device"],
 )
-def test_what_is_no_regular_file_is_refused_before_it_is_read(
+def test_special_files_are_rejected_before_they_are_read(
     make: Callable[[Path], object], read: str, store: LocalStore, root: Path, tmp_path: Path
 ) -> None:
     make(root / "a")
@@ -497,7 +499,7 @@ def test_what_is_no_regular_file_is_refused_before_it_is_read(
 
 
 @pytest.mark.parametrize("read", READS)
-def test_the_chain_of_causes_of_a_missing_file_ends(
+def test_a_missing_file_error_has_a_finite_chain_of_causes(
     read: str, store: LocalStore, root: Path, tmp_path: Path
 ) -> None:
     root.mkdir(exist_ok=True)
@@ -509,16 +511,14 @@ def test_the_chain_of_causes_of_a_missing_file_ends(
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are of Linux")
-def test_a_file_with_a_lease_is_read_after_its_holder_gives_it_up(
-    store: LocalStore, root: Path
-) -> None:
+def test_a_leased_file_is_read_after_its_lease_is_released(store: LocalStore, root: Path) -> None:
     store.put_if_absent("a", b"content")
-    with (root / "a").open("r+b") as held:
+    with (root / "a").open("r+b") as file:
         earlier = signal.signal(
-            signal.SIGIO, lambda *_: fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            signal.SIGIO, lambda *_: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         )
         try:
-            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
             assert store.get("a") == b"content"
         finally:
             signal.signal(signal.SIGIO, earlier)

@@ -14,7 +14,7 @@ KEYS = [f"{number}" for number in range(100)]
 
 
 class Reads:
-    """Notes what was asked for."""
+    """Records the requested keys."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -26,8 +26,8 @@ class Reads:
         return b"body"
 
 
-def test_reads_overlap() -> None:
-    # None of them returns before all of them have begun.
+def test_reads_run_concurrently() -> None:
+    # None of them returns before all have started.
     together = Barrier(READS_AHEAD)
 
     def get(key: str) -> bytes:
@@ -38,22 +38,22 @@ def test_reads_overlap() -> None:
     assert list(overlapped(get, keys)) == [key.encode() for key in keys]
 
 
-def test_no_more_are_read_than_may_wait() -> None:
+def test_only_a_limited_number_is_read_ahead() -> None:
     reads = Reads()
-    found = overlapped(reads.get, KEYS)
-    next(found)
-    found.close()  # waits for those under way
+    contents = overlapped(reads.get, KEYS)
+    next(contents)
+    contents.close()  # waits for those under way
     assert 1 <= len(reads.begun) <= READS_AHEAD
     assert set(reads.begun) <= set(KEYS[:READS_AHEAD])
 
 
-def test_nothing_is_read_before_something_is_asked_for() -> None:
+def test_nothing_is_read_before_the_first_request() -> None:
     reads = Reads()
     overlapped(reads.get, KEYS).close()
     assert reads.begun == []
 
 
-def test_large_objects_are_not_piled_up() -> None:
+def test_large_objects_limit_the_read_ahead() -> None:
     def done(size: int) -> Future[bytes]:
         future = Future[bytes]()
         future.set_result(bytes(size))
@@ -68,18 +68,18 @@ def test_large_objects_are_not_piled_up() -> None:
     assert not _has_room(deque([under_way] * READS_AHEAD))
 
 
-def test_after_an_error_nothing_more_is_begun() -> None:
-    begun = []
+def test_no_read_starts_after_an_error() -> None:
+    started = []
 
     def get(key: str) -> bytes:
-        begun.append(key)
+        started.append(key)
         if key == "3":
             raise LookupError(key)
         return key.encode()
 
-    found = overlapped(get, KEYS)
-    assert [next(found) for _ in range(3)] == [b"0", b"1", b"2"]
+    contents = overlapped(get, KEYS)
+    assert [next(contents) for _ in range(3)] == [b"0", b"1", b"2"]
     with pytest.raises(LookupError, match="3"):
-        next(found)
-    assert list(found) == []
-    assert len(begun) <= READS_AHEAD + 3
+        next(contents)
+    assert list(contents) == []
+    assert len(started) <= READS_AHEAD + 3

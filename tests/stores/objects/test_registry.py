@@ -14,7 +14,7 @@ ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京
 
 
 @for_each(
-    ("given", "expected"),
+    ("uri", "expected"),
     [
         ("/lake", "file:///lake"),
         ("/lake/", "file:///lake"),
@@ -32,10 +32,10 @@ ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京
         ("s3://bucket/100%/a b/#?é", "s3://bucket/100%/a b/#?é"),
     ],
 )
-def test_one_spelling_for_each_place(given: str, expected: str) -> None:
-    assert normalise_store_uri(given) == expected
+def test_a_store_uri_is_normalised(uri: str, expected: str) -> None:
+    assert normalise_store_uri(uri) == expected
     assert normalise_store_uri(expected) == expected
-    assert open_store(given).uri == expected
+    assert open_store(uri).uri == expected
 
 
 def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,14 +44,14 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert normalise_store_uri("./~") == f"file://{tmp_path}/~"
 
 
-def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert normalise_store_uri("~/lake") == f"file://{tmp_path}/lake"
     assert normalise_store_uri("file:///~/lake") == "file:///~/lake"
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_directory_names_are_verbatim(tmp_path: Path, name: str) -> None:
+def test_unusual_directory_names_are_used_verbatim(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     for spelling in (str(folder), f"file://{folder}", f"file:{folder}"):
         assert normalise_store_uri(spelling) == f"file://{folder}"
@@ -85,7 +85,7 @@ def test_odd_directory_names_are_verbatim(tmp_path: Path, name: str) -> None:
         "https://host/lake",
     ],
 )
-def test_what_is_no_store(uri: str) -> None:
+def test_an_invalid_store_uri_is_rejected(uri: str) -> None:
     with pytest.raises(InvalidUriError) as caught:
         normalise_store_uri(uri)
     with pytest.raises(InvalidUriError):
@@ -93,7 +93,7 @@ def test_what_is_no_store(uri: str) -> None:
     assert str(caught.value)
 
 
-def test_an_unsupported_scheme_lists_what_is_supported() -> None:
+def test_the_error_for_an_unsupported_scheme_lists_the_supported_ones() -> None:
     with pytest.raises(InvalidUriError, match=r"hdfs://.*file:///path, s3://bucket/prefix.*gs://"):
         normalise_store_uri("hdfs://name/lake")
 
@@ -101,7 +101,7 @@ def test_an_unsupported_scheme_lists_what_is_supported() -> None:
 @pytest.mark.parametrize(
     "uri", ["s3://KEY:SECRET@bucket/lake", "s3a://KEY:SECRET@bucket", "ftp://KEY:SECRET@host/"]
 )
-def test_credentials_in_a_uri_are_refused_and_not_repeated(uri: str) -> None:
+def test_credentials_in_a_uri_are_rejected_and_not_repeated(uri: str) -> None:
     for call in (normalise_store_uri, open_store, open_object):
         with pytest.raises(InvalidUriError) as caught:
             call(uri)
@@ -109,12 +109,12 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated(uri: str) -> None:
         assert "KEY" not in str(caught.value)
 
 
-def test_opening_a_store_needs_no_directory(tmp_path: Path) -> None:
+def test_opening_a_store_creates_no_directory(tmp_path: Path) -> None:
     open_store(str(tmp_path / "later"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_clients_are_not_imported_before_they_are_used() -> None:
+def test_clients_are_imported_lazily() -> None:
     code = (
         "import sys; from sparklake.stores.objects import open_store; open_store('/lake');"
         "assert not {'boto3', 'botocore', 'obstore', 'azure', 'google.auth'} & set(sys.modules)"
@@ -122,7 +122,7 @@ def test_clients_are_not_imported_before_they_are_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_missing_boto3_names_the_extra() -> None:
+def test_the_error_for_a_missing_boto3_suggests_the_extra() -> None:
     code = """
 import sys
 sys.modules["boto3"] = None  # what the import system takes for "not there"
@@ -169,6 +169,6 @@ assert describe_store("disk://x").is_local
 
 
 @pytest.mark.parametrize("uri", ["/lake", "s3://bucket/lake", "s3a://bucket"])
-def test_the_description_of_a_place_is_that_of_its_store(uri: str) -> None:
+def test_a_store_is_described_without_opening_it(uri: str) -> None:
     assert describe_store(uri) == open_store(uri).traits
     assert describe_store(uri).is_local is (uri == "/lake")

@@ -72,7 +72,7 @@ class TestRemoteStore(ObjectStoreContract):
     pass
 
 
-def test_directory_markers_are_left_out(bucket: str, s3_env: dict[str, str]) -> None:
+def test_directory_markers_are_not_listed(bucket: str, s3_env: dict[str, str]) -> None:
     client = aws_client("s3", s3_env)
     for key, body in {"a/": b"", "a/x": b"", "b": b"full", "b/": b"", "c": b"", "c/": b""}.items():
         client.put_object(Bucket=bucket, Key=f"lake/{key}", Body=body)
@@ -91,7 +91,9 @@ def walk(store: RemoteStore) -> None:
 
 
 @pytest.mark.parametrize("key", ["in//place", "/top", "a/../b", "tab\there"])
-def test_keys_without_a_path_are_refused(bucket: str, s3_env: dict[str, str], key: str) -> None:
+def test_a_key_without_a_valid_path_is_rejected(
+    bucket: str, s3_env: dict[str, str], key: str
+) -> None:
     aws_client("s3", s3_env).put_object(Bucket=bucket, Key=key, Body=b"body")
     store = RemoteStore(S3Bucket(bucket))
     with pytest.raises(InvalidKeyError, match="Rename"):
@@ -125,19 +127,19 @@ assert store.get("True") == store.get("False") == b"body"
 """
 
 
-def test_a_process_forked_too_late_is_refused(store: RemoteStore) -> None:
+def test_a_process_forked_after_first_use_is_rejected(store: RemoteStore) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORK, store.uri], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_a_store_travels_to_a_task(store: RemoteStore) -> None:
+def test_a_store_can_be_pickled_without_its_secrets(store: RemoteStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
     assert b"secret" not in pickle.dumps(store)
 
 
-def test_a_bucket_that_is_not_there(s3_env: dict[str, str], tmp_path: Path) -> None:
+def test_a_missing_bucket_is_reported(s3_env: dict[str, str], tmp_path: Path) -> None:
     store = RemoteStore(S3Bucket("no-such-bucket"), "lake")
     for call in every_call(store, tmp_path):
         with pytest.raises(StoreUnreachableError, match="bucket of s3://no-such-bucket/lake"):
@@ -145,7 +147,7 @@ def test_a_bucket_that_is_not_there(s3_env: dict[str, str], tmp_path: Path) -> N
     assert [each.name for each in tmp_path.iterdir()] == ["source"]
 
 
-def test_an_endpoint_that_does_not_answer(
+def test_an_unreachable_endpoint_is_reported(
     s3_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "PAUSES", (0.01,))
@@ -155,7 +157,9 @@ def test_an_endpoint_that_does_not_answer(
             call()
 
 
-def test_unknown_credentials(store: RemoteStore, s3_endpoint: str, tmp_path: Path) -> None:
+def test_wrong_credentials_are_reported(
+    store: RemoteStore, s3_endpoint: str, tmp_path: Path
+) -> None:
     with access_control(s3_endpoint):
         for call in every_call(store, tmp_path):
             with pytest.raises(StorePermissionError, match="AWS_ACCESS_KEY_ID") as caught:
@@ -192,7 +196,7 @@ def line(
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, STALLED])
-def test_a_failure_is_tried_again(store: RemoteStore, line: FaultyStore, fault: str) -> None:
+def test_a_transient_failure_is_retried(store: RemoteStore, line: FaultyStore, fault: str) -> None:
     line.aim(fault)
     assert store.put_if_absent("x", b"body"), "also if the answer was lost"
     assert not store.put_if_absent("x", b"body")
@@ -209,7 +213,9 @@ def test_a_failure_is_tried_again(store: RemoteStore, line: FaultyStore, fault: 
         assert call()
 
 
-def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: FaultyStore) -> None:
+def test_another_writer_wins_while_a_response_is_lost(
+    store: RemoteStore, line: FaultyStore
+) -> None:
     line.aim(THROTTLED)
     put = obstore.put
 
@@ -227,7 +233,7 @@ def test_another_writer_wins_while_an_answer_is_lost(store: RemoteStore, line: F
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, STALLED])
-def test_a_failure_that_stays_is_an_error(
+def test_a_persistent_failure_is_an_error(
     store: RemoteStore, line: FaultyStore, tmp_path: Path, fault: str
 ) -> None:
     def fail(call: Callable[[], object]) -> None:
@@ -245,7 +251,7 @@ def test_a_failure_that_stays_is_an_error(
     assert not list(tmp_path.glob("copy*")) or fault == CUT
 
 
-def test_a_file_is_put_in_spite_of_a_fault(
+def test_a_file_is_put_despite_a_fault(
     store: RemoteStore, line: FaultyStore, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"
@@ -269,7 +275,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_ends_a_call_that_waits(store: RemoteStore, line: FaultyStore) -> None:
+def test_ctrl_c_interrupts_a_waiting_call(store: RemoteStore, line: FaultyStore) -> None:
     line.stall_seconds = 20
     line.aim(STALLED, count=100)
     environment = {**os.environ, "SPARKLAKE_BUCKET_READ_SECONDS": "20"}

@@ -86,7 +86,7 @@ def every_call(store: S3Store, folder: Path) -> list[Callable[[], object]]:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def test_a_prefix_is_a_directory(bucket: str) -> None:
+def test_a_prefix_acts_as_a_directory(bucket: str) -> None:
     S3Store(bucket, "lake").put_if_absent("x", b"one")
     S3Store(bucket, "lake2").put_if_absent("x", b"two")
     assert keys(S3Store(bucket, "lake")) == ["x"]
@@ -94,7 +94,7 @@ def test_a_prefix_is_a_directory(bucket: str) -> None:
 
 
 @pytest.mark.system
-def test_a_listing_of_more_than_a_page(store: S3Store, tmp_path: Path) -> None:
+def test_a_listing_of_several_pages_is_complete(store: S3Store, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"")
     expected = [f"data/{number:04}" for number in range(1_005)]
@@ -102,14 +102,14 @@ def test_a_listing_of_more_than_a_page(store: S3Store, tmp_path: Path) -> None:
     assert keys(store) == expected
 
 
-def test_directory_markers_are_left_out(bucket: str, s3_env: dict[str, str]) -> None:
+def test_directory_markers_are_not_listed(bucket: str, s3_env: dict[str, str]) -> None:
     client = aws_client("s3", s3_env)
     for key in ("lake/", "lake/data/", "lake/data/x"):
         client.put_object(Bucket=bucket, Key=key, Body=b"")
     assert keys(S3Store(bucket, "lake")) == ["data/x"]
 
 
-def test_keys_that_only_s3_can_have(bucket: str, s3_env: dict[str, str]) -> None:
+def test_a_key_that_only_s3_allows_is_read(bucket: str, s3_env: dict[str, str]) -> None:
     aws_client("s3", s3_env).put_object(Bucket=bucket, Key="in//place", Body=b"body")
     store, key = open_object(f"s3a://{bucket}/in//place")
     assert store.get(key) == b"body"
@@ -118,7 +118,7 @@ def test_keys_that_only_s3_can_have(bucket: str, s3_env: dict[str, str]) -> None
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def test_parts_are_reported_as_they_are_sent(
+def test_progress_is_reported_for_each_part(
     store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "MULTIPART_BYTES", 5 << 20)
@@ -132,38 +132,38 @@ def test_parts_are_reported_as_they_are_sent(
 
 
 @pytest.mark.system
-def test_an_object_in_parts(
+def test_a_large_object_is_put_in_parts(
     store: S3Store, bucket: str, s3_env: dict[str, str], tmp_path: Path
 ) -> None:
     body = os.urandom(1 << 20) * ((MULTIPART_BYTES >> 20) + 1)
     source = tmp_path / "source"
     source.write_bytes(body)
     store.put_files_if_absent({"large": source})
-    found = store.find("large")
-    assert found is not None
-    assert found.size == len(body)
-    assert re.fullmatch(r"[0-9a-f]{32}-5", found.checksum)
+    stored = store.find("large")
+    assert stored is not None
+    assert stored.size == len(body)
+    assert re.fullmatch(r"[0-9a-f]{32}-5", stored.checksum)
     store.get_to_file("large", tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == body
 
     assert not store.put_if_absent("large", bytes(MULTIPART_BYTES + 1))
     found_again = store.find("large")
     assert found_again is not None
-    assert found_again.checksum == found.checksum
+    assert found_again.checksum == stored.checksum
     assert "Uploads" not in aws_client("s3", s3_env).list_multipart_uploads(Bucket=bucket)
 
 
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_a_bucket_that_is_not_there(s3_env: dict[str, str], tmp_path: Path) -> None:
+def test_a_missing_bucket_is_reported(s3_env: dict[str, str], tmp_path: Path) -> None:
     for call in every_call(S3Store("no-such-bucket", "lake"), tmp_path):
         with pytest.raises(StoreUnreachableError, match="bucket of s3://no-such-bucket/lake"):
             call()
     assert [each.name for each in tmp_path.iterdir()] == ["source"]
 
 
-def test_an_endpoint_that_does_not_answer(
+def test_an_unreachable_endpoint_is_reported(
     s3_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -173,7 +173,7 @@ def test_an_endpoint_that_does_not_answer(
             call()
 
 
-def test_an_endpoint_that_is_no_url(
+def test_an_invalid_endpoint_url_is_reported(
     s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")
@@ -181,7 +181,7 @@ def test_an_endpoint_that_is_no_url(
         S3Store("bucket").get("x")
 
 
-def test_unknown_credentials(store: S3Store, s3_endpoint: str, tmp_path: Path) -> None:
+def test_wrong_credentials_are_reported(store: S3Store, s3_endpoint: str, tmp_path: Path) -> None:
     with access_control(s3_endpoint):
         for call in every_call(store, tmp_path):
             with pytest.raises(StorePermissionError) as caught:
@@ -190,7 +190,7 @@ def test_unknown_credentials(store: S3Store, s3_endpoint: str, tmp_path: Path) -
             assert "test-secret" not in str(caught.value)
 
 
-def test_credentials_without_rights(
+def test_credentials_without_permissions_are_reported(
     store: S3Store, s3_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put_if_absent("x", b"body")
@@ -199,9 +199,9 @@ def test_credentials_without_rights(
     read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [read]})
     iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=policy)
-    made = iam.create_access_key(UserName="reader")["AccessKey"]
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", made["AccessKeyId"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", made["SecretAccessKey"])
+    access_key = iam.create_access_key(UserName="reader")["AccessKey"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", access_key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", access_key["SecretAccessKey"])
     with access_control(s3_env["AWS_ENDPOINT_URL"]):
         assert store.get("x") == b"body"
         for call in every_call(store, tmp_path)[2:4]:
@@ -211,7 +211,9 @@ def test_credentials_without_rights(
             keys(store)
 
 
-def test_no_credentials(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(
+    store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     for call in every_call(store, tmp_path):
@@ -219,7 +221,7 @@ def test_no_credentials(store: S3Store, tmp_path: Path, monkeypatch: pytest.Monk
             call()
 
 
-def test_a_profile_that_is_not_there(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profile_is_reported(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(StorePermissionError, match="ProfileNotFound"):
         store.get("x")
@@ -246,9 +248,9 @@ class AnswerNext(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answers, asked = self.server.answers, self.server.asked
-        status, body, length = answers[min(len(asked), len(answers) - 1)]
-        asked.append(self.command)
+        answers, requests = self.server.answers, self.server.asked
+        status, body, length = answers[min(len(requests), len(answers) - 1)]
+        requests.append(self.command)
         self.send_response(status)
         self.send_header("Content-Length", str(length))
         self.send_header("Connection", "close")
@@ -289,13 +291,13 @@ def refusal(status: int, code: str) -> Answer:
     return status, body, len(body)
 
 
-def test_a_store_without_conditional_put(endpoint: Callable[..., Endpoint]) -> None:
+def test_a_store_without_conditional_put_is_rejected(endpoint: Callable[..., Endpoint]) -> None:
     with endpoint(refusal(501, "NotImplemented")), pytest.raises(StoreError) as caught:
         S3Store("bucket").put_if_absent("x", b"body")
     assert "has no conditional put" in str(caught.value)
 
 
-def test_a_conflict_is_tried_again(endpoint: Callable[..., Endpoint]) -> None:
+def test_a_conflict_is_retried(endpoint: Callable[..., Endpoint]) -> None:
     conflict = refusal(409, "ConditionalRequestConflict")
     with endpoint(conflict, conflict, (200, b"", 0)) as server:
         assert S3Store("bucket").put_if_absent("x", b"body")
@@ -305,7 +307,7 @@ def test_a_conflict_is_tried_again(endpoint: Callable[..., Endpoint]) -> None:
         assert server.asked == ["PUT"] * 2
 
 
-def test_a_lost_answer_of_a_create_is_decided_by_the_content(
+def test_a_create_with_a_lost_response_is_decided_by_the_content(
     endpoint: Callable[..., Endpoint],
 ) -> None:
     lost, present = refusal(500, "InternalError"), refusal(412, "PreconditionFailed")
@@ -316,7 +318,7 @@ def test_a_lost_answer_of_a_create_is_decided_by_the_content(
 
 
 @pytest.mark.parametrize("change", ["put_object", "delete_object"])
-def test_a_replacement_wins_over_a_change_since_its_lookup(
+def test_a_replacement_wins_over_a_concurrent_change(
     store: S3Store, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     find, changes = S3Store.find, iter([change])
@@ -337,7 +339,7 @@ def test_a_replacement_wins_over_a_change_since_its_lookup(
         store.replace("x", b"ours")
 
 
-def test_an_object_that_breaks_off_is_read_again(
+def test_a_truncated_response_is_read_again(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:
     with endpoint((200, b"bo", 4), (200, b"body", 4)) as server:
@@ -376,7 +378,7 @@ def chunked(status: int, body: bytes) -> bytes:
 @contextmanager
 def breaking(*answers: bytes) -> Iterator[list[bytes]]:
     """Give each connection the next of some answers, and then reset it; yield the requests."""
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -386,8 +388,8 @@ def breaking(*answers: bytes) -> Iterator[list[bytes]]:
                         request = b""
                         while b"\r\n\r\n" not in request and (part := connection.recv(65536)):
                             request += part
-                        asked.append(request.partition(b" ")[0])
-                        connection.sendall(answers[min(len(asked), len(answers)) - 1])
+                        requests.append(request.partition(b" ")[0])
+                        connection.sendall(answers[min(len(requests), len(answers)) - 1])
                         reset = struct.pack("ii", 1, 0)
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
 
@@ -395,18 +397,20 @@ def breaking(*answers: bytes) -> Iterator[list[bytes]]:
         thread.start()
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
-            yield asked
+            yield requests
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
 @pytest.mark.parametrize("status", [500, 503])
 @pytest.mark.parametrize("cut", [plain(1, b"<Err", b"100"), chunked(1, b"zz\r\nxx")])
-def test_a_reset_within_a_refusal_is_tried_again(s3_env: object, status: int, cut: bytes) -> None:
+def test_a_reset_during_an_error_response_is_retried(
+    s3_env: object, status: int, cut: bytes
+) -> None:
     refused = cut.replace(b"1.1 1 X", b"1.1 %d X" % status)
-    with breaking(refused, plain(200, b"body")) as asked:
+    with breaking(refused, plain(200, b"body")) as requests:
         assert S3Store("bucket").get("x") == b"body"
-        assert asked == [b"GET"] * 2
+        assert requests == [b"GET"] * 2
 
 
 # botocore leaves the connection of headers that it cannot parse to the garbage collector.
@@ -428,7 +432,7 @@ def test_a_reset_within_a_refusal_is_tried_again(s3_env: object, status: int, cu
         *(b"\0\1\2\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b""),
     ],
 )
-def test_no_answer_raises_an_error_that_is_not_ours(
+def test_malformed_responses_raise_only_our_errors(
     s3_env: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -440,7 +444,7 @@ def test_no_answer_raises_an_error_that_is_not_ours(
             (tmp_path / "copy").unlink(missing_ok=True)
 
 
-def test_an_object_that_always_breaks_off_leaves_no_file(
+def test_a_truncated_object_leaves_no_file(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:
     for read in every_read(S3Store("bucket"), tmp_path):
@@ -453,7 +457,7 @@ def test_an_object_that_always_breaks_off_leaves_no_file(
 
 
 @pytest.mark.system
-def test_a_body_that_is_damaged_on_the_way(
+def test_a_body_damaged_in_transit_is_read_again_or_reported(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:
     """Once, it is read again; always, the error says so, and no file is left."""
@@ -472,12 +476,12 @@ def test_a_body_that_is_damaged_on_the_way(
         assert server.asked == ["GET"] * 2
 
 
-def test_an_object_that_vanishes_while_it_is_read(endpoint: Callable[..., Endpoint]) -> None:
+def test_an_object_deleted_during_a_read_is_missing(endpoint: Callable[..., Endpoint]) -> None:
     with endpoint((200, b"bo", 4), refusal(404, "NoSuchKey")), pytest.raises(MissingFileError):
         S3Store("bucket").get("x")
 
 
-def test_an_endpoint_that_is_no_store(endpoint: Callable[..., Endpoint]) -> None:
+def test_an_endpoint_that_is_not_a_store_is_reported(endpoint: Callable[..., Endpoint]) -> None:
     with endpoint((404, b"<html/>", 7)):
         for call in (S3Store("bucket").get, lambda key: S3Store("bucket").put_if_absent(key, b"")):
             with pytest.raises(StoreError) as caught:
@@ -485,7 +489,7 @@ def test_an_endpoint_that_is_no_store(endpoint: Callable[..., Endpoint]) -> None
             assert not isinstance(caught.value, MissingFileError)
 
 
-def test_any_other_failure_names_the_object(endpoint: Callable[..., Endpoint]) -> None:
+def test_an_unknown_failure_reports_the_object(endpoint: Callable[..., Endpoint]) -> None:
     with endpoint(refusal(400, "KeyTooLongError")), pytest.raises(SparklakeError) as caught:
         S3Store("bucket").get("x")
     assert "s3://bucket/x (KeyTooLongError)" in str(caught.value)
@@ -495,7 +499,7 @@ def test_any_other_failure_names_the_object(endpoint: Callable[..., Endpoint]) -
 
 
 @pytest.mark.system
-def test_forked_processes_have_clients_of_their_own(store: S3Store) -> None:
+def test_forked_processes_have_their_own_clients(store: S3Store) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKS, store.uri], capture_output=True, text=True, timeout=120
     )
@@ -503,6 +507,6 @@ def test_forked_processes_have_clients_of_their_own(store: S3Store) -> None:
     assert len(keys(store)) == 81
 
 
-def test_a_store_travels_to_a_task(store: S3Store) -> None:
+def test_a_store_can_be_pickled(store: S3Store) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
     assert open_store(store.uri) == store

@@ -1,4 +1,4 @@
-"""Conditional writes with a client that is older than they are."""
+"""Conditional writes with an old client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklake.stores.objects.s3.client import send_conditions
 
 @pytest.fixture
 def old_client(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a client whose model lacks the parameter, as that of botocore 1.34."""
+    """Return a client without the condition parameters, like botocore 1.34."""
     client: Any = boto3.session.Session().client("s3")
     for name in ("PutObject", "CompleteMultipartUpload"):
         members = client.meta.service_model.operation_model(name).input_shape.members
@@ -22,12 +22,12 @@ def old_client(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return client
 
 
-def test_an_old_client_refuses_the_parameter(old_client: Any, bucket: str) -> None:
+def test_an_old_client_rejects_the_parameter(old_client: Any, bucket: str) -> None:
     with pytest.raises(ParamValidationError):
         old_client.put_object(Bucket=bucket, Key="k", Body=b"", IfNoneMatch="*")
 
 
-def test_an_old_client_puts_only_what_is_absent(old_client: Any, bucket: str) -> None:
+def test_an_old_client_puts_only_absent_objects(old_client: Any, bucket: str) -> None:
     send_conditions(old_client)
     target = {"Bucket": bucket, "Key": "whole"}
     old_client.put_object(**target, Body=b"first", IfNoneMatch="*")

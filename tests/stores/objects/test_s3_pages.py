@@ -1,4 +1,4 @@
-"""Listings with a client that reads objects by itself, against botocore's own reading."""
+"""Listings with our own page parser, compared with botocore's."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LEFT = {
 
 
 class Answers:
-    """A server that gives the same body to every request, and clients of both kinds."""
+    """A server with one response for every request, and clients of both kinds."""
 
     def __init__(self) -> None:
         self.body = ""
@@ -99,13 +99,13 @@ class Answers:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[Answers]:
-    made = Answers()
-    thread = Thread(target=made.server.serve_forever)
+    responder = Answers()
+    thread = Thread(target=responder.server.serve_forever)
     thread.start()
-    yield made
-    made.server.shutdown()
+    yield responder
+    responder.server.shutdown()
     thread.join()
-    made.server.server_close()
+    responder.server.server_close()
 
 
 def listed(client: Any) -> Any:
@@ -119,7 +119,7 @@ def listed(client: Any) -> Any:
 
 
 def shortened(answer: Any) -> Any:
-    """Return an answer with the fields of objects that sparklake uses."""
+    """Return a response with only the object fields that sparklake uses."""
     if isinstance(answer, dict) and "Contents" in answer:
         some = [{name: each.get(name, "") for name in FIELDS} for each in answer.pop("Contents")]
         return {**answer, "Contents": some}
@@ -127,16 +127,16 @@ def shortened(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_objects_are_read_as_botocore_reads_them(name: str, answers: Answers) -> None:
+def test_our_parser_agrees_with_botocore(name: str, answers: Answers) -> None:
     answers.body = READ[name]
     expected = shortened(listed(answers.plain))
-    found = listed(answers.quick)
-    assert set(found["Contents"][0]) == set(FIELDS), "this module read them"
-    assert found == expected
+    answer = listed(answers.quick)
+    assert set(answer["Contents"][0]) == set(FIELDS), "this module read them"
+    assert answer == expected
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_other_answers_are_left_to_botocore(name: str, answers: Answers) -> None:
+def test_unusual_responses_are_left_to_botocore(name: str, answers: Answers) -> None:
     answers.body = LEFT[name]
     expected = listed(answers.plain)
     assert listed(answers.quick) == expected

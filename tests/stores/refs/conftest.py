@@ -1,4 +1,4 @@
-"""The Postgres that the tests of ref stores share."""
+"""The shared Postgres of the ref-store tests."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def a_run(number: int, ref: str = "main", commit_id: CommitId | None = FIRST.id)
 
 
 def staged(refs: RepositoryRefs, branch: str = "main") -> dict[bytes, bytes]:
-    """Return what the rows layers of a branch hold, upper layers over lower ones."""
+    """Return the staged rows of a branch, upper layers over lower ones."""
     state = refs.branches.find(branch)
     assert state is not None
     layers = [layer for layer in reversed(state.layers) if layer.kind is LayerKind.ROWS]
@@ -90,7 +90,7 @@ def top(refs: RepositoryRefs, branch: str = "main") -> Layer:
 
 
 def at_once(count: int, task: Callable[[int], object]) -> list[object]:
-    """Run a task in threads that start together; return results, or the race losers' errors."""
+    """Run a task in concurrent threads; return results, or the errors of race losers."""
     barrier = Barrier(count)
 
     def run(number: int) -> object:
@@ -105,7 +105,7 @@ def at_once(count: int, task: Callable[[int], object]) -> list[object]:
 
 
 class RefStoreContract:
-    """Holds the tests; a subclass gives the fixture `store`, which holds no repository."""
+    """The shared tests; subclasses provide the fixture `store`, which is empty."""
 
     @pytest.fixture
     def refs(self, store: RefStore) -> RepositoryRefs:
@@ -113,7 +113,7 @@ class RefStoreContract:
 
     # --- repositories
 
-    def test_a_new_repository_has_its_first_commit_on_its_default_branch(
+    def test_a_new_repository_has_a_first_commit_on_its_default_branch(
         self, store: RefStore
     ) -> None:
         info = a_repository("lake")
@@ -131,19 +131,19 @@ class RefStoreContract:
         assert (operation.from_commit, operation.to_commit) == (None, FIRST.id)
         assert abs(operation.date - time.time()) < 60
 
-    def test_repositories_are_listed_in_the_byte_order_of_names(self, store: RefStore) -> None:
+    def test_repositories_are_listed_in_byte_order(self, store: RefStore) -> None:
         names = ["a-b", "a0", "ab", "b-c"]
         for name in random.Random(1).sample(names, len(names)):
             store.create_repository(a_repository(name), FIRST, "ann")
         assert [info.name for info in store.list_repositories()] == names
 
-    def test_a_repository_that_is_not_there_is_none(self, store: RefStore) -> None:
+    def test_a_missing_repository_is_none(self, store: RefStore) -> None:
         assert store.find_repository("nothing") is None
         assert store.list_repositories() == []
         with pytest.raises(RepositoryNotFoundError, match="nothing"):
             store.delete_repository("nothing")
 
-    def test_a_name_is_taken_once(self, store: RefStore) -> None:
+    def test_a_repository_name_is_unique(self, store: RefStore) -> None:
         first = a_repository("lake")
         store.create_repository(first, FIRST, "ann")
         with pytest.raises(AlreadyExistsError, match="lake") as caught:
@@ -152,7 +152,7 @@ class RefStoreContract:
         assert store.find_repository("lake") == first
 
     @pytest.mark.parametrize(
-        ("taken", "wanted"),
+        ("existing", "requested"),
         [
             ("s3://bucket/a", "s3://bucket/a"),
             ("s3://bucket/a", "s3://bucket/a/"),
@@ -164,14 +164,16 @@ class RefStoreContract:
             ("file:///data/50%_off", "file:///data/50%_off/x"),
         ],
     )
-    def test_namespaces_do_not_overlap(self, store: RefStore, taken: str, wanted: str) -> None:
-        store.create_repository(a_repository("holder", taken), FIRST, "ann")
+    def test_overlapping_namespaces_are_rejected(
+        self, store: RefStore, existing: str, requested: str
+    ) -> None:
+        store.create_repository(a_repository("holder", existing), FIRST, "ann")
         with pytest.raises(NamespaceInUseError, match="'holder'"):
-            store.create_repository(a_repository("late", wanted), FIRST, "ann")
+            store.create_repository(a_repository("late", requested), FIRST, "ann")
         assert store.find_repository("late") is None
 
     @pytest.mark.parametrize(
-        ("taken", "wanted"),
+        ("existing", "requested"),
         [
             ("s3://bucket/a", "s3://bucket/ab"),
             ("s3://bucket/ab", "s3://bucket/a"),
@@ -181,14 +183,14 @@ class RefStoreContract:
             ("s3://bucket/a", "s3://bucket-2/a"),
         ],
     )
-    def test_namespaces_side_by_side_are_fine(
-        self, store: RefStore, taken: str, wanted: str
+    def test_namespaces_side_by_side_are_accepted(
+        self, store: RefStore, existing: str, requested: str
     ) -> None:
-        store.create_repository(a_repository("one", taken), FIRST, "ann")
-        store.create_repository(a_repository("two", wanted), FIRST, "ann")
+        store.create_repository(a_repository("one", existing), FIRST, "ann")
+        store.create_repository(a_repository("two", requested), FIRST, "ann")
         assert len(store.list_repositories()) == 2
 
-    def test_of_overlapping_repositories_made_at_once_one_is_made(self, store: RefStore) -> None:
+    def test_one_of_concurrent_overlapping_repositories_is_created(self, store: RefStore) -> None:
         spaces = ["s3://bucket/a", "s3://bucket/a/b", "s3://bucket", "s3://bucket/a"]
 
         def create(number: int) -> None:
@@ -198,7 +200,7 @@ class RefStoreContract:
         assert [type(result) for result in results].count(NamespaceInUseError) == 3
         assert len(store.list_repositories()) == 1
 
-    def test_a_snapshot_is_all_refs_and_all_commits(self, refs: RepositoryRefs) -> None:
+    def test_a_snapshot_contains_all_refs_and_commits(self, refs: RepositoryRefs) -> None:
         shape = {"a": [], "b": ["a"], "c": ["a"], "d": ["c", "b"]}
         commits = grow(refs, shape)
         refs.branches.delete("d", "ann")
@@ -212,7 +214,7 @@ class RefStoreContract:
         assert list(snapshot.commits) == sorted(every, key=lambda each: (each.generation, each.id))
         assert [each.name for each in snapshot.named] == ["a", "b", "c", "main", "v1"]
 
-    def test_a_snapshot_is_of_one_moment(self, refs: RepositoryRefs) -> None:
+    def test_a_snapshot_is_consistent(self, refs: RepositoryRefs) -> None:
         is_over = Event()
 
         def move() -> None:
@@ -227,17 +229,17 @@ class RefStoreContract:
             moving = pool.submit(move)
             for _ in range(20):
                 snapshot = refs.snapshot()
-                known = {each.id for each in snapshot.commits}
-                assert {each.commit_id for each in snapshot.named} <= known
+                ids = {each.id for each in snapshot.commits}
+                assert {each.commit_id for each in snapshot.named} <= ids
                 heads = {each.name: each.commit_id for each in snapshot.branches}
                 generation = {each.id: each.generation for each in snapshot.commits}
-                # Nothing is seen before what was done earlier.
+                # A snapshot never shows an effect without its cause.
                 assert max(generation.values()) == generation[heads["main"]]
                 assert generation[heads["main"]] - len(heads) in (0, 1)
             is_over.set()
             moving.result()
 
-    def test_a_restored_repository_is_what_the_snapshot_was(
+    def test_a_restored_repository_equals_its_snapshot(
         self, store: RefStore, refs: RepositoryRefs
     ) -> None:
         commits = grow(refs, {"a": [], "b": ["a"], "c": ["b", "a"]})
@@ -255,33 +257,33 @@ class RefStoreContract:
         restored.branches.move(a_move(commits["c"], after, branch="c"))
         assert refs.snapshot() == snapshot
 
-    def test_a_repository_is_restored_only_under_a_free_name_in_a_free_place(
+    def test_a_repository_is_restored_only_with_a_free_name_and_namespace(
         self, store: RefStore, refs: RepositoryRefs
     ) -> None:
-        (held,) = store.list_repositories()
+        (existing,) = store.list_repositories()
         snapshot = refs.snapshot()
         with pytest.raises(AlreadyExistsError):
             store.restore_repository(a_repository("lake"), snapshot, "eve")
-        inside = a_repository("other", f"{held.storage_namespace}/inside")
+        inside = a_repository("other", f"{existing.storage_namespace}/inside")
         with pytest.raises(NamespaceInUseError):
             store.restore_repository(inside, snapshot, "eve")
-        assert store.list_repositories() == [held]
+        assert store.list_repositories() == [existing]
         assert store.refs(inside.uid).snapshot().commits == ()
 
-    def test_a_re_created_repository_sees_nothing_of_the_old_one(self, store: RefStore) -> None:
+    def test_a_recreated_repository_starts_empty(self, store: RefStore) -> None:
         old = a_repository("lake")
         store.create_repository(old, FIRST, "ann")
-        gone = store.refs(old.uid)
-        gone.tags.create(TagInfo("v1", FIRST.id), "ann")
-        gone.branches.create("dev", FIRST.id, "ann")
-        gone.branches.move(a_move(FIRST, a_commit()))
-        gone.staging.put("dev", [a_record(b"k")], fence=0)
-        gone.staging.seal("dev")
-        gone.staging.put("dev", [a_record(b"k")], fence=0)
+        old_refs = store.refs(old.uid)
+        old_refs.tags.create(TagInfo("v1", FIRST.id), "ann")
+        old_refs.branches.create("dev", FIRST.id, "ann")
+        old_refs.branches.move(a_move(FIRST, a_commit()))
+        old_refs.staging.put("dev", [a_record(b"k")], fence=0)
+        old_refs.staging.seal("dev")
+        old_refs.staging.put("dev", [a_record(b"k")], fence=0)
         store.delete_repository("lake")
-        assert gone.branches.list() == gone.tags.list() == []
-        assert gone.commits.find(FIRST.id) is None
-        assert len(gone.operations.list()) == 4
+        assert old_refs.branches.list() == old_refs.tags.list() == []
+        assert old_refs.commits.find(FIRST.id) is None
+        assert len(old_refs.operations.list()) == 4
 
         new = replace(a_repository("lake"), storage_namespace=old.storage_namespace)
         other_first = first_commit(FIRST.creation_date + 1)
@@ -292,11 +294,11 @@ class RefStoreContract:
         assert refs.commits.find(FIRST.id) is None
         assert [line.who for line in refs.operations.list()] == ["bob"]
         with pytest.raises(RefNotFoundError):
-            gone.staging.put("dev", [a_record(b"k")], fence=0)
+            old_refs.staging.put("dev", [a_record(b"k")], fence=0)
         with pytest.raises(RefNotFoundError):
-            gone.branches.create("dev", FIRST.id, "ann")
+            old_refs.branches.create("dev", FIRST.id, "ann")
 
-    def test_repositories_keep_apart(self, store: RefStore) -> None:
+    def test_repositories_are_isolated(self, store: RefStore) -> None:
         one, two = new_refs(store, "one"), new_refs(store, "two")
         one.branches.create("dev", FIRST.id, "ann")
         one.tags.create(TagInfo("v1", FIRST.id), "ann")
@@ -314,7 +316,7 @@ class RefStoreContract:
 
     # --- branches and tags
 
-    def test_branches_come_and_go(self, refs: RepositoryRefs) -> None:
+    def test_branches_are_created_and_deleted(self, refs: RepositoryRefs) -> None:
         assert refs.branches.find("dev") is None
         assert refs.branches.create("dev", FIRST.id, "bob") == BranchState("dev", FIRST.id)
         assert refs.branches.find("dev") == BranchState("dev", FIRST.id)
@@ -363,7 +365,7 @@ class RefStoreContract:
             ("eve", "rename-branch", "dev", FIRST.id, None),
         ]
 
-    def test_a_branch_is_renamed_to_a_free_name_only(self, refs: RepositoryRefs) -> None:
+    def test_a_branch_is_renamed_only_to_a_free_name(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.tags.create(TagInfo("v1", FIRST.id), "ann")
         with pytest.raises(AlreadyExistsError, match="already a tag 'v1'"):
@@ -381,14 +383,14 @@ class RefStoreContract:
         with pytest.raises(ProtectedError, match="delete"):
             refs.branches.rename("dev", "new", "ann")
 
-    def test_a_branch_needs_a_free_name_and_a_commit(self, refs: RepositoryRefs) -> None:
+    def test_a_new_branch_requires_a_free_name_and_a_commit(self, refs: RepositoryRefs) -> None:
         with pytest.raises(AlreadyExistsError, match="main"):
             refs.branches.create("main", FIRST.id, "ann")
         with pytest.raises(RefNotFoundError, match=NOWHERE):
             refs.branches.create("dev", NOWHERE, "ann")
         assert len(refs.operations.list()) == 1
 
-    def test_names_are_listed_in_byte_order(self, refs: RepositoryRefs) -> None:
+    def test_branches_and_tags_are_listed_in_byte_order(self, refs: RepositoryRefs) -> None:
         for name in random.Random(2).sample(SORTED_NAMES, len(SORTED_NAMES)):
             refs.branches.create(name, FIRST.id, "ann")
         names = [branch.name for branch in refs.branches.list()]
@@ -398,7 +400,7 @@ class RefStoreContract:
             refs.tags.create(TagInfo(name, FIRST.id), "ann")
         assert [tag.name for tag in refs.tags.list()] == SORTED_NAMES
 
-    def test_tags_come_and_go(self, refs: RepositoryRefs) -> None:
+    def test_tags_are_created_and_deleted(self, refs: RepositoryRefs) -> None:
         tag = TagInfo(
             "v1", FIRST.id, "ann", FIRST.creation_date, "the model", {"run": "7", "a": "\u00e9"}
         )
@@ -417,11 +419,11 @@ class RefStoreContract:
         assert (last.verb, last.from_commit, last.to_commit) == ("delete-tag", FIRST.id, None)
         assert (before.verb, before.from_commit, before.to_commit) == ("create-tag", None, FIRST.id)
 
-    def test_of_equal_branches_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
+    def test_one_of_concurrent_equal_branches_is_created(self, refs: RepositoryRefs) -> None:
         results = at_once(4, lambda _: refs.branches.create("dev", FIRST.id, "ann"))
         assert [type(result) for result in results].count(AlreadyExistsError) == 3
 
-    def test_a_branch_and_a_tag_have_different_names(self, refs: RepositoryRefs) -> None:
+    def test_a_branch_and_a_tag_cannot_share_a_name(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.tags.create(TagInfo("v1", FIRST.id), "ann")
         with pytest.raises(AlreadyExistsError, match="already a branch 'dev'"):
@@ -431,7 +433,7 @@ class RefStoreContract:
         refs.tags.delete("v1", "ann")
         assert refs.branches.create("v1", FIRST.id, "ann").name == "v1"
 
-    def test_of_a_branch_and_a_tag_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
+    def test_one_of_a_concurrent_branch_and_tag_is_created(self, refs: RepositoryRefs) -> None:
         def create(number: int) -> object:
             if number % 2:
                 return refs.tags.create(TagInfo(name, FIRST.id), "ann")
@@ -444,7 +446,7 @@ class RefStoreContract:
 
     # --- moves
 
-    def test_a_move_writes_commit_head_and_log(self, refs: RepositoryRefs) -> None:
+    def test_a_move_writes_the_commit_the_head_and_the_log(self, refs: RepositoryRefs) -> None:
         commit = a_commit()
         refs.branches.move(a_move(FIRST, commit))
         assert refs.branches.find("main") == BranchState("main", commit.id)
@@ -453,7 +455,7 @@ class RefStoreContract:
         assert (last.who, last.verb, last.ref) == ("ann", "commit", "main")
         assert (last.from_commit, last.to_commit) == (FIRST.id, commit.id)
 
-    def test_a_move_to_a_commit_that_is_there_needs_no_commit(self, refs: RepositoryRefs) -> None:
+    def test_a_move_to_an_existing_commit_adds_no_commit(self, refs: RepositoryRefs) -> None:
         commit = a_commit()
         refs.branches.move(a_move(FIRST, commit))
         refs.branches.move(BranchMove("main", commit.id, FIRST.id, "reset", "ann", fence=0))
@@ -461,7 +463,7 @@ class RefStoreContract:
         refs.branches.move(a_move(FIRST, commit))
         assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
 
-    def test_a_move_over_several_commits_is_one(self, refs: RepositoryRefs) -> None:
+    def test_a_move_over_several_commits_is_atomic(self, refs: RepositoryRefs) -> None:
         one = a_commit()
         two = a_commit(one)
         move = replace(a_move(FIRST, two), commits=(one, two))
@@ -481,7 +483,7 @@ class RefStoreContract:
             refs.branches.move(replace(a_move(FIRST, three), commits=(three,)))
         assert refs.commits.find(three.id) is None
 
-    def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
+    def test_a_move_from_a_stale_head_changes_nothing(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
         refs.branches.move(a_move(FIRST, one))
         refs.staging.put("main", [a_record(b"k")], fence=0)
@@ -493,11 +495,11 @@ class RefStoreContract:
         assert refs.operations.list()[0].to_commit == one.id
         assert staged(refs) == dict([a_record(b"k")])
 
-    def test_a_move_after_an_operation_notices_a_way_back(self, refs: RepositoryRefs) -> None:
+    def test_an_undo_of_an_older_operation_loses_the_race(self, refs: RepositoryRefs) -> None:
         commit = a_commit()
         refs.branches.move(a_move(FIRST, commit))
-        seen = refs.operations.list(1, "main")[0].sequence
-        back = BranchMove("main", commit.id, FIRST.id, "undo", "ann", fence=0, latest=seen)
+        sequence = refs.operations.list(1, "main")[0].sequence
+        back = BranchMove("main", commit.id, FIRST.id, "undo", "ann", fence=0, latest=sequence)
         refs.branches.move(replace(back, verb="reset"))
         refs.branches.move(a_move(FIRST, commit))
         with pytest.raises(RaceLostError, match="moved back"):
@@ -508,40 +510,40 @@ class RefStoreContract:
         refs.branches.move(replace(back, latest=latest.sequence))
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
 
-    def test_a_move_notices_runs_that_it_has_not_seen(self, refs: RepositoryRefs) -> None:
-        seen = refs.staging.seal("main")
+    def test_a_commit_rejects_runs_staged_after_its_read(self, refs: RepositoryRefs) -> None:
+        state = refs.staging.seal("main")
         refs.staging.put("main", [a_record(b"1")], fence=0)
         run = refs.staging.add_run("main", RUN, fence=0)
         commit = a_commit()
         with pytest.raises(RaceLostError, match="just staged a write to 'main'"):
-            refs.branches.move(replace(a_move(FIRST, commit), runs=seen.runs))
+            refs.branches.move(replace(a_move(FIRST, commit), runs=state.runs))
         assert refs.branches.find("main") == replace(refs.staging.seal("main"), commit_id=FIRST.id)
         assert refs.commits.find(commit.id) is None
         refs.branches.move(replace(a_move(FIRST, commit), runs=frozenset({run.id})))
         assert refs.staging.seal("main").commit_id == commit.id
 
-    def test_a_move_needs_branch_and_target(self, refs: RepositoryRefs) -> None:
+    def test_a_move_requires_its_branch_and_target(self, refs: RepositoryRefs) -> None:
         with pytest.raises(RefNotFoundError, match="dev"):
             refs.branches.move(a_move(FIRST, a_commit(), branch="dev"))
         with pytest.raises(RefNotFoundError, match=NOWHERE):
             refs.branches.move(BranchMove("main", FIRST.id, NOWHERE, "reset", "ann", fence=0))
         assert len(refs.operations.list()) == 1
 
-    def test_a_run_lands_only_on_the_branch_that_was_seen(self, refs: RepositoryRefs) -> None:
+    def test_a_run_is_added_only_to_an_unchanged_branch(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"1")], fence=0)
-        seen = refs.staging.seal("main")
-        assert refs.staging.add_run("main", RUN, seen, fence=0).meta_range_id == RUN
+        state = refs.staging.seal("main")
+        assert refs.staging.add_run("main", RUN, state, fence=0).meta_range_id == RUN
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen, fence=0)
-        seen = refs.staging.seal("main")
+            refs.staging.add_run("main", RUN, state, fence=0)
+        state = refs.staging.seal("main")
         refs.staging.put("main", [a_record(b"2")], fence=0)
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen, fence=0)
-        seen = refs.staging.seal("main")
-        applied = [layer.id for layer in seen.layers]
+            refs.staging.add_run("main", RUN, state, fence=0)
+        state = refs.staging.seal("main")
+        applied = [layer.id for layer in state.layers]
         refs.branches.move(a_move(FIRST, a_commit(), layers=applied))
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen, fence=0)
+            refs.staging.add_run("main", RUN, state, fence=0)
         assert refs.branches.find("main").layers == ()
 
     def test_a_move_removes_exactly_the_applied_layers(self, refs: RepositoryRefs) -> None:
@@ -556,11 +558,11 @@ class RefStoreContract:
             list(refs.staging.rows(applied[0].id))
 
     @pytest.mark.parametrize("case", ["gone", "open", "of another branch"])
-    def test_a_move_needs_all_applied_layers(self, refs: RepositoryRefs, case: str) -> None:
+    def test_a_move_requires_all_applied_layers(self, refs: RepositoryRefs, case: str) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         for branch in ("main", "dev"):
             refs.staging.put(branch, [a_record(b"k")], fence=0)
-        kept = refs.staging.seal("main").layers[0].id
+        sealed = refs.staging.seal("main").layers[0].id
         refs.staging.put("main", [a_record(b"2")], fence=0)
         other = {
             "gone": 2**40,
@@ -569,20 +571,20 @@ class RefStoreContract:
         }[case]
         commit = a_commit()
         with pytest.raises(RaceLostError, match="'main'"):
-            refs.branches.move(a_move(FIRST, commit, layers=[kept, other]))
+            refs.branches.move(a_move(FIRST, commit, layers=[sealed, other]))
         assert refs.commits.find(commit.id) is None
         assert staged(refs) == dict([a_record(b"k"), a_record(b"2")])
         assert staged(refs, "dev") == dict([a_record(b"k")])
 
-    def test_a_part_of_what_is_staged_is_taken(self, refs: RepositoryRefs) -> None:
-        """Writers go on meanwhile; what they stage stays on top."""
+    def test_a_partial_commit_keeps_other_staged_changes(self, refs: RepositoryRefs) -> None:
+        """Writers continue, and their changes stay on top."""
         other = MetaRangeId("c" * 64)
         refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c", b"d")], fence=0)
         emptied = refs.staging.add_run("main", RUN, fence=0)
         refs.staging.put("main", [tombstone(b"a"), a_record(b"c")], fence=0)
         changed = refs.staging.add_run("main", RUN, fence=0)
         refs.staging.put("main", [a_record(b"b")], fence=0)
-        seen = refs.staging.seal("main")
+        before = refs.staging.seal("main")
         refs.staging.put("main", [a_record(b"b"), a_record(b"e")], fence=0)
         refs.staging.add_run("main", RUN, fence=0)
         refs.staging.put("main", [tombstone(b"d")], fence=0)
@@ -591,7 +593,7 @@ class RefStoreContract:
             [Interval(b"b", b"b\0"), Interval(b"d", None)],
             {emptied.id: MetaRangeId(""), changed.id: other},
         )
-        layers = [each.id for each in seen.layers]
+        layers = [each.id for each in before.layers]
         refs.branches.move(replace(a_move(FIRST, commit, layers=layers), cut=cut))
         state = refs.branches.find("main")
         assert state is not None
@@ -614,25 +616,23 @@ class RefStoreContract:
             dict([tombstone(b"a"), a_record(b"c")]),
             dict([a_record(b"a"), a_record(b"c")]),
         ]
-        for gone in layers:
+        for layer_id in layers:
             with pytest.raises(RaceLostError):
-                refs.staging.count(gone)
+                refs.staging.count(layer_id)
         refs.staging.put("main", [a_record(b"d")], fence=0)
         assert top(refs).id == ids[0]
         with pytest.raises(RaceLostError, match="has committed or dropped staged changes"):
             refs.branches.move(replace(a_move(commit, a_commit(), layers=layers), cut=cut))
         assert refs.branches.find("main") == state
 
-    def test_a_writer_under_way_loses_nothing_to_a_part_that_is_taken(
-        self, refs: RepositoryRefs
-    ) -> None:
+    def test_a_partial_commit_loses_no_concurrent_write(self, refs: RepositoryRefs) -> None:
         head, writers = FIRST, 3
         for number in range(6):
             refs.staging.put("main", [a_record(b"taken"), a_record(b"kept-%d" % number)], fence=0)
-            seen = refs.staging.seal("main")
+            state = refs.staging.seal("main")
             commit = a_commit()
             move = replace(
-                a_move(head, commit, layers=[each.id for each in seen.layers]),
+                a_move(head, commit, layers=[each.id for each in state.layers]),
                 cut=LayerCut([Interval(b"taken", b"taken\0")]),
             )
 
@@ -650,7 +650,7 @@ class RefStoreContract:
             *(b"late-%d-%d" % (number, turn) for number in range(6) for turn in range(writers)),
         }
 
-    def test_dropping_layers_in_place_is_not_logged(self, refs: RepositoryRefs) -> None:
+    def test_dropping_layers_without_a_move_is_not_logged(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [tombstone(b"k")], fence=0)
         layer = refs.staging.seal("main").layers[0]
         refs.branches.move(
@@ -661,7 +661,7 @@ class RefStoreContract:
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         assert len(refs.operations.list()) == 1
 
-    def test_of_moves_made_at_once_one_wins(self, refs: RepositoryRefs) -> None:
+    def test_one_of_concurrent_moves_wins(self, refs: RepositoryRefs) -> None:
         commits = [a_commit() for _ in range(4)]
         results = at_once(4, lambda number: refs.branches.move(a_move(FIRST, commits[number])))
         (winner,) = [each for each, result in zip(commits, results, strict=True) if result is None]
@@ -670,7 +670,7 @@ class RefStoreContract:
         assert [line.to_commit for line in refs.operations.list()] == [winner.id, FIRST.id]
         assert len(refs.commits.find_by_prefix("", 9)) == 2
 
-    def test_losers_that_try_again_make_one_line_of_history(self, refs: RepositoryRefs) -> None:
+    def test_retries_of_losers_make_a_linear_history(self, refs: RepositoryRefs) -> None:
         def commit_until_it_works(number: int) -> None:
             while True:
                 state = refs.branches.find("main")
@@ -688,32 +688,34 @@ class RefStoreContract:
         assert len(log) == 5
         assert [line.from_commit for line in log[:-1]] == [line.to_commit for line in log[1:]]
 
-    def test_one_at_a_time_has_the_turn_of_a_branch(self, refs: RepositoryRefs) -> None:
-        held, most, lock = 0, 0, Lock()
+    def test_one_process_at_a_time_holds_a_branch_slot(self, refs: RepositoryRefs) -> None:
+        holders, most, lock = 0, 0, Lock()
 
         def take_turns(_: int) -> None:
-            nonlocal held, most
+            nonlocal holders, most
             for _ in range(5):
                 with refs.branches.turn("main", 60):
                     with lock:
-                        held += 1
-                        most = max(most, held)
+                        holders += 1
+                        most = max(most, holders)
                     assert refs.branches.is_turn_held("main")
                     with lock:
-                        held -= 1
+                        holders -= 1
 
         at_once(4, take_turns)
         assert most == 1
         assert not refs.branches.is_turn_held("main")
 
-    def test_who_waits_for_too_long_goes_on_without_a_turn(self, refs: RepositoryRefs) -> None:
+    def test_a_process_proceeds_without_a_slot_after_its_timeout(
+        self, refs: RepositoryRefs
+    ) -> None:
         with refs.branches.turn("main", 60):
             with refs.branches.turn("main", 0.01):
                 assert refs.branches.is_turn_held("main")
             assert refs.branches.is_turn_held("main")
         assert not refs.branches.is_turn_held("main")
 
-    def test_a_turn_is_of_one_branch_and_of_one_repository(self, store: RefStore) -> None:
+    def test_a_queue_slot_belongs_to_one_branch_of_one_repository(self, store: RefStore) -> None:
         refs, others = new_refs(store), new_refs(store, "other")
         with refs.branches.turn("main", 60), others.branches.turn("main", 60):
             assert not refs.branches.is_turn_held("dev")
@@ -721,40 +723,38 @@ class RefStoreContract:
                 assert refs.branches.is_turn_held("dev")
                 assert not others.branches.is_turn_held("dev")
 
-    def test_a_turn_ends_with_an_error_and_keeps_nobody_from_moving(
-        self, refs: RepositoryRefs
-    ) -> None:
-        made = a_commit()
+    def test_an_error_releases_a_queue_slot(self, refs: RepositoryRefs) -> None:
+        commit = a_commit()
 
         def move_twice() -> None:
             with refs.branches.turn("main", 60):
-                refs.branches.move(a_move(FIRST, made))
+                refs.branches.move(a_move(FIRST, commit))
                 refs.branches.move(a_move(FIRST, a_commit()))
 
         with pytest.raises(RaceLostError):
             move_twice()
         assert not refs.branches.is_turn_held("main")
-        assert refs.branches.find("main") == BranchState("main", made.id)
+        assert refs.branches.find("main") == BranchState("main", commit.id)
 
     # --- commits
 
-    def test_a_commit_comes_back_as_it_was(self, refs: RepositoryRefs) -> None:
+    def test_a_commit_round_trips(self, refs: RepositoryRefs) -> None:
         message = 'Ümlaut \U0001f600 "quotes" \\ %s\nsecond line'
         commit = replace(a_commit(message=message), generation=2**40, creation_date=-1)
         refs.branches.move(a_move(FIRST, commit))
-        found = refs.commits.find(commit.id)
-        assert found == commit
+        stored = refs.commits.find(commit.id)
+        assert stored == commit
         assert refs.commits.find(NOWHERE) is None
 
-    def test_what_a_commit_touched_is_kept_with_it(self, refs: RepositoryRefs) -> None:
+    def test_a_change_summary_is_stored_with_its_commit(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
         for each in (one, two):
             assert refs.commits.change_summaries([each.id]) == {}
         touched = {one.id: b"\0one", two.id: b""}
         move = replace(a_move(FIRST, two), commits=(one, two), change_summaries=touched)
         refs.branches.move(move)
-        asked = [two.id, FIRST.id, NOWHERE, one.id]
-        assert refs.commits.change_summaries(asked) == touched
+        ids = [two.id, FIRST.id, NOWHERE, one.id]
+        assert refs.commits.change_summaries(ids) == touched
         assert refs.commits.change_summaries([]) == {}
         refs.branches.create("other", FIRST.id, "ann")
         refs.branches.move(
@@ -779,7 +779,7 @@ class RefStoreContract:
         assert refs.commits.find(other.id) == other
         assert refs.operations.list() == refs.operations.list(1)
 
-    def test_commits_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
+    def test_a_commit_is_found_by_its_prefix(self, refs: RepositoryRefs) -> None:
         ids = [f"{start:0<64}" for start in ("0a", "0a1", "0af", "0b", "f", "ff")]
         head = FIRST
         for number in ids:
@@ -787,15 +787,15 @@ class RefStoreContract:
             refs.branches.move(a_move(head, commit))
             head = commit
 
-        def found(prefix: str, limit: int = 9) -> list[str]:
+        def ids_of(prefix: str, limit: int = 9) -> list[str]:
             return [commit.id for commit in refs.commits.find_by_prefix(prefix, limit)]
 
-        assert found("0a") == ids[:3]
-        assert found("0a", 2) == ids[:2]
-        assert found("0a1") == [ids[1]]
-        assert found("f") == ids[4:]
-        assert found(ids[3]) == [ids[3]]
-        assert found("0c") == found("g") == found("%") == []
+        assert ids_of("0a") == ids[:3]
+        assert ids_of("0a", 2) == ids[:2]
+        assert ids_of("0a1") == [ids[1]]
+        assert ids_of("f") == ids[4:]
+        assert ids_of(ids[3]) == [ids[3]]
+        assert ids_of("0c") == ids_of("g") == ids_of("%") == []
 
     SHAPES = (
         {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]},
@@ -808,44 +808,44 @@ class RefStoreContract:
     )
 
     @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
-    def test_ancestry_is_nearest_first(
+    def test_ancestry_is_sorted_by_distance(
         self, refs: RepositoryRefs, shape: dict[str, list[str]]
     ) -> None:
-        made = grow(refs, shape)
-        known = {commit.id: commit for commit in (FIRST, *made.values())}
-        starts = [[commit.id] for commit in made.values()]
-        starts += [[left.id, FIRST.id] for left in made.values()]
+        commits = grow(refs, shape)
+        commits_by_id = {commit.id: commit for commit in (FIRST, *commits.values())}
+        starts = [[commit.id] for commit in commits.values()]
+        starts += [[left.id, FIRST.id] for left in commits.values()]
         for start in starts:
-            expected = nearest_first(known, start)
-            for limit in range(1, len(known) + 2):
-                found = [commit.id for commit in refs.commits.ancestry(start, limit)]
-                assert found == list(expected[:limit])
+            expected = nearest_first(commits_by_id, start)
+            for limit in range(1, len(commits_by_id) + 2):
+                ancestors = [commit.id for commit in refs.commits.ancestry(start, limit)]
+                assert ancestors == list(expected[:limit])
 
-    def test_ancestry_of_random_graphs(self, refs: RepositoryRefs) -> None:
+    def test_ancestry_of_random_graphs_matches_a_model(self, refs: RepositoryRefs) -> None:
         dice = random.Random(3)
-        made: list[Commit] = [FIRST]
+        commits: list[Commit] = [FIRST]
         for number in range(60):
-            parents = dice.sample(made[-8:], min(len(made), dice.choice([1, 1, 2, 3])))
+            parents = dice.sample(commits[-8:], min(len(commits), dice.choice([1, 1, 2, 3])))
             commit = a_commit(*parents, message=str(number))
             refs.branches.create(f"b{number}", FIRST.id, "ann")
             refs.branches.move(a_move(FIRST, commit, branch=f"b{number}"))
-            made.append(commit)
-        known = {commit.id: commit for commit in made}
+            commits.append(commit)
+        commits_by_id = {commit.id: commit for commit in commits}
         for _ in range(30):
-            start = [commit.id for commit in dice.choices(made, k=dice.choice([1, 2, 3]))]
+            start = [commit.id for commit in dice.choices(commits, k=dice.choice([1, 2, 3]))]
             limit = dice.choice([1, 5, 20, 100])
-            expected = nearest_first(known, start)[:limit]
-            assert refs.commits.ancestry(start, limit) == [known[name] for name in expected]
+            expected = nearest_first(commits_by_id, start)[:limit]
+            assert refs.commits.ancestry(start, limit) == [commits_by_id[name] for name in expected]
             least = dice.randint(-1, 45)
             down = {*start}
-            for _ in made:
-                expanded = [each for each in down if known[each].generation >= least]
-                down.update(parent for each in expanded for parent in known[each].parents)
-            found = refs.commits.ancestry_down_to(start, least)
-            assert sorted(each.id for each in found) == sorted(down)
-            assert all(each == known[each.id] for each in found)
+            for _ in commits:
+                expanded = [each for each in down if commits_by_id[each].generation >= least]
+                down.update(parent for each in expanded for parent in commits_by_id[each].parents)
+            ancestors = refs.commits.ancestry_down_to(start, least)
+            assert sorted(each.id for each in ancestors) == sorted(down)
+            assert all(each == commits_by_id[each.id] for each in ancestors)
 
-    def test_ancestry_leaves_out_what_is_unknown(self, refs: RepositoryRefs) -> None:
+    def test_ancestry_ignores_unknown_commits(self, refs: RepositoryRefs) -> None:
         assert refs.commits.ancestry([], 9) == []
         assert refs.commits.ancestry([NOWHERE], 9) == []
         assert refs.commits.ancestry([NOWHERE, FIRST.id, FIRST.id], 9) == [FIRST]
@@ -853,13 +853,15 @@ class RefStoreContract:
         assert refs.commits.ancestry_down_to([NOWHERE, FIRST.id, FIRST.id], 0) == [FIRST]
 
     @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
-    def test_first_ancestors(self, refs: RepositoryRefs, shape: dict[str, list[str]]) -> None:
-        made = grow(refs, shape)
-        known = {commit.id: commit for commit in (FIRST, *made.values())}
-        for start in known.values():
+    def test_first_ancestors_follow_first_parents(
+        self, refs: RepositoryRefs, shape: dict[str, list[str]]
+    ) -> None:
+        commits = grow(refs, shape)
+        commits_by_id = {commit.id: commit for commit in (FIRST, *commits.values())}
+        for start in commits_by_id.values():
             line = [start]
             while line[-1].parents:
-                line.append(known[line[-1].parents[0]])
+                line.append(commits_by_id[line[-1].parents[0]])
             for steps, expected in enumerate([*line, None, None]):
                 assert refs.commits.first_ancestor(start.id, steps) == expected
             assert refs.commits.first_ancestor(start.id, 999_999_999) is None
@@ -868,7 +870,7 @@ class RefStoreContract:
 
     # --- staging
 
-    def test_rows_stream_in_key_order_and_the_last_value_stands(self, refs: RepositoryRefs) -> None:
+    def test_rows_stream_in_key_order_with_their_last_values(self, refs: RepositoryRefs) -> None:
         keys = [b"\x00", b"\x00\xff", b"A", b"a", b"a/b", b"\x7f", b"\x80", "é".encode(), b"\xff"]
         refs.staging.put(
             "main", [a_record(key) for key in random.Random(4).sample(keys, 9)], fence=0
@@ -885,15 +887,15 @@ class RefStoreContract:
         assert refs.staging.row(layer.id, b"a") == a_record(b"a", b"2")
         assert refs.staging.row(layer.id, b"b") is None
 
-    def test_rows_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
+    def test_rows_are_filtered_by_a_prefix(self, refs: RepositoryRefs) -> None:
         keys = [b"a", b"a\xff", b"a\xff\xff", b"a\xffz", b"b", b"\xff", b"\xff\xff", b"%"]
         refs.staging.put("main", [a_record(key) for key in keys], fence=0)
         layer = top(refs)
         for prefix in [b"", b"c", *keys]:
-            found = [key for key, _ in refs.staging.rows(layer.id, prefix)]
-            assert found == sorted(key for key in keys if key.startswith(prefix)), prefix
+            matching = [key for key, _ in refs.staging.rows(layer.id, prefix)]
+            assert matching == sorted(key for key in keys if key.startswith(prefix)), prefix
 
-    def test_rows_are_found_by_several_prefixes(self, refs: RepositoryRefs) -> None:
+    def test_rows_are_filtered_by_several_prefixes(self, refs: RepositoryRefs) -> None:
         keys = [b"a", b"a/1", b"a/2", b"b", b"b\xff", b"c/1/x", b"c/2", b"d", b"\xff", b"\xff\xffz"]
         refs.staging.put("main", [a_record(key) for key in keys], fence=0)
         layer = top(refs)
@@ -905,16 +907,16 @@ class RefStoreContract:
             (b"\xff", b"c/1", b"c/", b"e"),
             (b"\xff\xff", b"b\xff"),
         ]:
-            found = [key for key, _ in refs.staging.rows(layer.id, *prefixes)]
-            assert found == sorted(key for key in keys if key.startswith(prefixes)), prefixes
+            matching = [key for key, _ in refs.staging.rows(layer.id, *prefixes)]
+            assert matching == sorted(key for key in keys if key.startswith(prefixes)), prefixes
 
-    def test_large_values_and_many_rows_are_kept(self, refs: RepositoryRefs) -> None:
+    def test_large_values_and_many_rows_round_trip(self, refs: RepositoryRefs) -> None:
         records = [a_record(b"%06d" % number) for number in range(12_000)]
         records.append(a_record(b"x" * 1024, bytes(range(256)) * 256))
         refs.staging.put("main", records, fence=0)
         assert list(refs.staging.rows(top(refs).id)) == records
 
-    def test_streams_and_writes_do_not_disturb_each_other(self, refs: RepositoryRefs) -> None:
+    def test_reads_and_writes_do_not_disturb_each_other(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         for branch in ("main", "dev"):
             refs.staging.put(
@@ -946,7 +948,7 @@ class RefStoreContract:
         assert [key for key, _ in refs.staging.rows(first.id)] == [b"1"]
         assert [layer.id for layer in refs.staging.seal("main").layers] == [second.id, first.id]
 
-    def test_a_run_seals_what_is_below(self, refs: RepositoryRefs) -> None:
+    def test_a_run_seals_the_layers_below_it(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"1")], fence=0)
         run = refs.staging.add_run("main", RUN, fence=0)
         assert run == Layer(run.id, LayerKind.RUN, sealed=True, meta_range_id=RUN)
@@ -972,7 +974,7 @@ class RefStoreContract:
         layer = top(refs)
         refs.staging.reset("main")
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
-        for read in (refs.staging.count, lambda gone: list(refs.staging.rows(gone))):
+        for read in (refs.staging.count, lambda layer_id: list(refs.staging.rows(layer_id))):
             with pytest.raises(RaceLostError, match=str(layer.id)):
                 read(layer.id)
         with pytest.raises(RaceLostError, match=str(layer.id)):
@@ -981,7 +983,7 @@ class RefStoreContract:
         assert staged(refs) == dict([a_record(b"3")])
         assert staged(refs, "dev") == dict([a_record(b"kept")])
 
-    def test_a_part_of_what_is_staged_is_dropped(self, refs: RepositoryRefs) -> None:
+    def test_a_partial_drop_keeps_other_staged_changes(self, refs: RepositoryRefs) -> None:
         other, within = MetaRangeId("c" * 64), Interval(b"b", b"d")
         refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c\xff", b"d")], fence=0)
         refs.staging.add_run("main", RUN, fence=0)
@@ -991,10 +993,10 @@ class RefStoreContract:
         refs.staging.put("main", [a_record(b"b"), a_record(b"e")], fence=0)
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"b")], fence=0)
-        seen = refs.staging.seal("main")
-        top, emptied, changed, gone, same, bottom = seen.layers
+        before = refs.staging.seal("main")
+        top, emptied, changed, dropped, same, bottom = before.layers
         runs = {emptied.id: MetaRangeId(""), changed.id: other}
-        refs.staging.drop("main", seen, LayerCut([within], runs), fence=0)
+        refs.staging.drop("main", before, LayerCut([within], runs), fence=0)
         state = refs.branches.find("main")
         assert state is not None
         assert [(each.kind, each.meta_range_id) for each in state.layers] == [
@@ -1008,25 +1010,25 @@ class RefStoreContract:
         assert [key for key, _ in refs.staging.rows(ids[-1])] == [b"a", b"d"]
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"d", b"e"))
         assert staged(refs, "dev") == dict([a_record(b"b")])
-        for each in (top, gone, same, bottom):
+        for each in (top, dropped, same, bottom):
             with pytest.raises(RaceLostError):
                 refs.staging.count(each.id)
         # Who has read the layers as they were cannot commit them any more.
-        move = a_move(FIRST, a_commit(), layers=[each.id for each in seen.layers])
+        move = a_move(FIRST, a_commit(), layers=[each.id for each in before.layers])
         with pytest.raises(RaceLostError, match="has committed or dropped staged changes"):
             refs.branches.move(move)
-        seen = refs.staging.seal("main")
+        before = refs.staging.seal("main")
         refs.staging.drop(
-            "main", seen, LayerCut([Interval()], dict.fromkeys(ids, MetaRangeId(""))), fence=0
+            "main", before, LayerCut([Interval()], dict.fromkeys(ids, MetaRangeId(""))), fence=0
         )
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         refs.staging.put("main", [a_record(b"b")], fence=0)
         assert staged(refs) == dict([a_record(b"b")])
 
-    def test_a_run_takes_the_place_of_what_is_dropped(self, refs: RepositoryRefs) -> None:
+    def test_a_run_replaces_dropped_changes(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"a"), a_record(b"b")], fence=0)
-        seen = refs.staging.seal("main")
-        refs.staging.drop("main", seen, LayerCut([Interval(b"a", b"b")]), RUN, fence=0)
+        before = refs.staging.seal("main")
+        refs.staging.drop("main", before, LayerCut([Interval(b"a", b"b")]), RUN, fence=0)
         state = refs.branches.find("main")
         assert state is not None
         assert [(each.kind, each.sealed, each.meta_range_id) for each in state.layers] == [
@@ -1035,22 +1037,24 @@ class RefStoreContract:
         ]
         assert [key for key, _ in refs.staging.rows(state.layers[1].id)] == [b"b"]
 
-    def test_nothing_is_dropped_of_a_branch_that_has_changed(self, refs: RepositoryRefs) -> None:
+    def test_a_drop_is_rejected_after_a_branch_changes(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"a")], fence=0)
-        seen = refs.staging.seal("main")
+        before = refs.staging.seal("main")
         refs.staging.put("main", [a_record(b"b")], fence=0)
         state = refs.branches.find("main")
         with pytest.raises(RaceLostError, match="read it again"):
-            refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
+            refs.staging.drop("main", before, LayerCut([Interval()]), fence=0)
         assert refs.branches.find("main") == state
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
-        seen = refs.staging.seal("main")
+        before = refs.staging.seal("main")
         refs.branches.move(a_move(FIRST, a_commit()))
         with pytest.raises(RaceLostError, match="read it again"):
-            refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
+            refs.staging.drop("main", before, LayerCut([Interval()]), fence=0)
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
 
-    def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
+    def test_a_new_branch_inherits_nothing_from_a_deleted_namesake(
+        self, refs: RepositoryRefs
+    ) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"1")], fence=0)
         refs.branches.delete("dev", "ann", discard_staged=True)
@@ -1058,7 +1062,7 @@ class RefStoreContract:
         assert staged(refs, "dev") == {}
 
     @pytest.mark.parametrize("is_sealed", [False, True])
-    def test_a_deletion_loses_no_staged_changes(
+    def test_a_branch_with_staged_changes_is_not_deleted(
         self, refs: RepositoryRefs, is_sealed: bool
     ) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
@@ -1073,7 +1077,7 @@ class RefStoreContract:
         refs.branches.delete("dev", "ann")
         assert refs.branches.find("dev") is None
 
-    def test_a_write_and_a_deletion_at_once_lose_nothing(self, store: RefStore) -> None:
+    def test_a_concurrent_write_and_deletion_lose_nothing(self, store: RefStore) -> None:
         refs = new_refs(store, "busy")
         for turn in range(20):
             name = f"b{turn}"
@@ -1095,11 +1099,11 @@ class RefStoreContract:
                 assert staged(refs, name) == dict([a_record(b"k")])
         store.delete_repository("busy")
 
-    def test_putting_nothing_opens_no_layer(self, refs: RepositoryRefs) -> None:
+    def test_an_empty_put_opens_no_layer(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [], fence=0)
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
 
-    def test_staging_needs_a_branch(self, refs: RepositoryRefs) -> None:
+    def test_staging_requires_an_existing_branch(self, refs: RepositoryRefs) -> None:
         calls: Sequence[Callable[[], object]] = [
             lambda: refs.staging.put("dev", [a_record(b"k")], fence=0),
             lambda: refs.staging.put("dev", [], fence=0),
@@ -1114,7 +1118,7 @@ class RefStoreContract:
             with pytest.raises(RefNotFoundError, match="dev"):
                 call()
 
-    def test_writers_at_once_on_the_same_keys_all_succeed(self, refs: RepositoryRefs) -> None:
+    def test_concurrent_writers_of_the_same_keys_all_succeed(self, refs: RepositoryRefs) -> None:
         keys = [b"%03d" % number for number in range(200)]
 
         def write(number: int) -> None:
@@ -1130,9 +1134,7 @@ class RefStoreContract:
         assert len(state.layers) == 1
         assert [key for key, _ in refs.staging.rows(state.layers[0].id)] == keys
 
-    def test_no_write_is_lost_while_layers_are_sealed_and_committed(
-        self, refs: RepositoryRefs
-    ) -> None:
+    def test_no_write_is_lost_during_seals_and_commits(self, refs: RepositoryRefs) -> None:
         committed: dict[bytes, bytes] = {}
         acknowledged: dict[bytes, bytes] = {}
         lock, done = Lock(), Event()
@@ -1171,7 +1173,7 @@ class RefStoreContract:
         assert committed | staged(refs) == acknowledged
         assert len(acknowledged) == 3 * 40 * 3
 
-    def test_writes_resets_and_deletions_at_once_do_not_deadlock(self, store: RefStore) -> None:
+    def test_concurrent_writes_resets_and_deletions_do_not_deadlock(self, store: RefStore) -> None:
         refs = new_refs(store, "busy")
 
         def act(number: int) -> None:
@@ -1191,7 +1193,7 @@ class RefStoreContract:
 
     # --- the log
 
-    def test_the_log_is_newest_first_and_outlives_refs(self, refs: RepositoryRefs) -> None:
+    def test_the_log_lists_the_newest_first_and_outlives_refs(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         commit = a_commit()
         refs.branches.move(a_move(FIRST, commit, branch="dev"))
@@ -1211,7 +1213,7 @@ class RefStoreContract:
         assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
         assert refs.operations.list(ref="nothing") == []
 
-    def test_the_log_tells_where_refs_have_been(self, refs: RepositoryRefs) -> None:
+    def test_the_log_records_every_position_of_a_ref(self, refs: RepositoryRefs) -> None:
         commit = a_commit()
         refs.branches.create("dev", FIRST.id, "ann")
         refs.branches.move(a_move(FIRST, commit, branch="dev"))
@@ -1242,7 +1244,7 @@ class RefStoreContract:
 
     # --- purges
 
-    def test_purges_come_back_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
+    def test_purges_are_listed_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
         counts = PurgeCounts(5, 4, 3, 2, 1)
         one = Purge("1" * 32, "ann", 7, "why", ("a/**", "b"), PurgeState.DELETING, counts)
         two = replace(one, id="2" * 32, include_shared=True, include_external=True)
@@ -1258,17 +1260,15 @@ class RefStoreContract:
         assert store.refs(other.uid).purges.list() == []
         store.refs(other.uid).purges.finish(two.id)
         assert refs.purges.find(two.id) == two
-        refs.settings.change(lambda found: replace(found, read_only=True))
+        refs.settings.change(lambda settings: replace(settings, read_only=True))
         with pytest.raises(ReadOnlyError):
             refs.purges.add(replace(one, id="3" * 32))
         assert len(refs.purges.list()) == 2
-        refs.settings.change(lambda found: replace(found, read_only=False))
+        refs.settings.change(lambda settings: replace(settings, read_only=False))
 
     # --- runs of hooks
 
-    def test_runs_of_hooks_come_back_newest_first(
-        self, store: RefStore, refs: RepositoryRefs
-    ) -> None:
+    def test_hook_runs_are_listed_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
         runs = [a_run(3), a_run(1, "v1", None), a_run(2)]
         for each in runs:
             refs.hook_runs.add(each)
@@ -1283,7 +1283,7 @@ class RefStoreContract:
         assert store.refs(other.uid).hook_runs.list() == []
         assert store.refs(other.uid).hook_runs.find(runs[0].id) is None
 
-    def test_runs_of_hooks_go_with_their_repository(
+    def test_hook_runs_are_deleted_with_their_repository(
         self, store: RefStore, refs: RepositoryRefs
     ) -> None:
         refs.hook_runs.add(a_run(1))

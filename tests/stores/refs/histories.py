@@ -47,12 +47,12 @@ def a_move(
 
 def grow(refs: RepositoryRefs, shape: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
     """Add commits given as name -> names of parents, parents first; without any, FIRST is it."""
-    made: dict[str, Commit] = {}
+    commits: dict[str, Commit] = {}
     for name, parents in shape.items():
-        made[name] = a_commit(*(made[parent] for parent in parents), message=name)
+        commits[name] = a_commit(*(commits[parent] for parent in parents), message=name)
         refs.branches.create(name, FIRST.id, "ann")
-        refs.branches.move(a_move(FIRST, made[name], branch=name))
-    return made
+        refs.branches.move(a_move(FIRST, commits[name], branch=name))
+    return commits
 
 
 def nearest_first(

@@ -29,10 +29,12 @@ def once(key: str = "k", run: str = "run", days: float = 1) -> OnceRecord:
 
 
 def move(refs: RepositoryRefs, record: OnceRecord | None) -> None:
-    made, head = a_commit(), refs.branches.find("main")
+    commit, head = a_commit(), refs.branches.find("main")
     assert head is not None
     refs.branches.move(
-        BranchMove("main", head.commit_id, made.id, "commit", WHO, (made,), fence=0, once=record)
+        BranchMove(
+            "main", head.commit_id, commit.id, "commit", WHO, (commit,), fence=0, once=record
+        )
     )
 
 
@@ -70,7 +72,7 @@ def looks(refs: RepositoryRefs) -> tuple[object, ...]:
 
 
 class OnceContract:
-    """Holds the tests; a subclass gives the fixture `store`, which holds no repository."""
+    """The shared tests; subclasses provide the fixture `store`, which is empty."""
 
     @pytest.fixture
     def refs(self, store: RefStore) -> RepositoryRefs:
@@ -83,16 +85,18 @@ class OnceContract:
         before = looks(refs)
         assert refs.once_keys.find("k") is None
         CHANGES[name](refs, once())
-        found = refs.once_keys.find("k")
-        assert found is not None
-        assert (found.key, found.digest, found.run) == ("k", "digest of k", "run")
-        assert found.result == ODD
-        assert timedelta() < found.lifetime <= timedelta(days=1)
+        record = refs.once_keys.find("k")
+        assert record is not None
+        assert (record.key, record.digest, record.run) == ("k", "digest of k", "run")
+        assert record.result == ODD
+        assert timedelta() < record.lifetime <= timedelta(days=1)
         after = looks(refs)
         assert (after == before) is (name == "put of nothing")
 
     @pytest.mark.parametrize("name", CHANGES)
-    def test_a_recorded_key_refuses_a_change(self, refs: RepositoryRefs, name: str) -> None:
+    def test_a_change_with_a_recorded_key_is_rejected(
+        self, refs: RepositoryRefs, name: str
+    ) -> None:
         refs.once_keys.add(once(run="first"))
         if name == "drop":
             refs.staging.seal("main")
@@ -100,9 +104,9 @@ class OnceContract:
         with pytest.raises(IdempotencyKeyInUseError, match="'k'"):
             CHANGES[name](refs, once(run="second"))
         assert looks(refs) == before
-        found = refs.once_keys.find("k")
-        assert found is not None
-        assert found.run == "first"
+        record = refs.once_keys.find("k")
+        assert record is not None
+        assert record.run == "first"
 
     @pytest.mark.parametrize("name", FAILURES)
     def test_a_failed_change_records_nothing(self, refs: RepositoryRefs, name: str) -> None:
@@ -111,7 +115,7 @@ class OnceContract:
         assert refs.once_keys.find("k") is None
 
     @pytest.mark.parametrize("name", CHANGES)
-    def test_of_concurrent_runs_with_one_key_one_takes_effect(
+    def test_one_of_concurrent_runs_with_a_key_takes_effect(
         self, refs: RepositoryRefs, name: str
     ) -> None:
         def run(number: int) -> object:
@@ -120,23 +124,21 @@ class OnceContract:
 
         results = at_once(4, run)
         (winner,) = (each for each in results if isinstance(each, int))
-        found = refs.once_keys.find("k")
-        assert found is not None
-        assert found.run == f"run {winner}"
+        record = refs.once_keys.find("k")
+        assert record is not None
+        assert record.run == f"run {winner}"
 
-    def test_an_expired_key_is_free_again_and_deleted_in_passing(
-        self, refs: RepositoryRefs
-    ) -> None:
+    def test_an_expired_key_can_be_used_again_and_is_cleaned_up(self, refs: RepositoryRefs) -> None:
         for key in ("a", "b"):
             refs.once_keys.add(once(key, days=-1))
             assert refs.once_keys.find(key) is None
         refs.staging.put("main", [a_record(b"k")], fence=0, once=once("a", run="again"))
-        found = refs.once_keys.find("a")
-        assert found is not None
-        assert found.run == "again"
+        record = refs.once_keys.find("a")
+        assert record is not None
+        assert record.run == "again"
         assert refs.once_keys.find("b") is None
 
-    def test_keys_are_those_of_one_repository(self, store: RefStore) -> None:
+    def test_keys_belong_to_one_repository(self, store: RefStore) -> None:
         refs, info = new_refs(store), a_repository("other")
         store.create_repository(info, FIRST, WHO)
         others = store.refs(info.uid)
@@ -149,7 +151,7 @@ class OnceContract:
             others.once_keys.add(once())
         assert refs.once_keys.find("k") is not None
 
-    def test_one_run_at_a_time_has_the_turn_of_a_key(self, refs: RepositoryRefs) -> None:
+    def test_one_run_at_a_time_holds_the_slot_of_a_key(self, refs: RepositoryRefs) -> None:
         with refs.once_keys.turn("k", 0.01) as is_held:
             assert is_held
             with (

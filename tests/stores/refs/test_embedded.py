@@ -88,7 +88,7 @@ def home(tmp_path: Path) -> Path:
 
 @contextmanager
 def holder(home: Path, *ids: int, under: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
-    """Run a process that holds a share; leaving the block ends it in good order."""
+    """Run a process with a share of the server, and end it orderly at the end of the block."""
     command = [*under, sys.executable, "-m", "tests.support.server_user", str(home), *map(str, ids)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
@@ -116,7 +116,7 @@ def setting(dsn: str, name: str) -> str:
 
 
 def started(dsn: str) -> str:
-    """Return when the server started: what tells one from its successor, and is seen anywhere."""
+    """Return the server's start time, which identifies it in any container."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
     assert row is not None
@@ -142,15 +142,17 @@ def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def modes(path: Path) -> dict[Path, tuple[int, int, int]]:
-    """Return mode and owners of every folder above a path, and of the path if it is there."""
-    found = [part for part in (path, *path.parents) if part.exists()]
-    return {part: (part.stat().st_mode, part.stat().st_uid, part.stat().st_gid) for part in found}
+    """Return mode and owners of a path and every folder above it."""
+    existing = [part for part in (path, *path.parents) if part.exists()]
+    return {
+        part: (part.stat().st_mode, part.stat().st_uid, part.stat().st_gid) for part in existing
+    }
 
 
-# --- what is where
+# --- paths and permissions
 
 
-def test_a_server_serves_its_home(home: Path) -> None:
+def test_a_server_stores_its_data_in_its_home(home: Path) -> None:
     programs = binaries.programs(unprivileged_account() if ROOT else this_account())
     before = modes(home), modes(programs)
     server = embedded_dsn(home)
@@ -209,7 +211,7 @@ def test_a_home_with_a_long_path_has_its_socket_elsewhere(home: Path) -> None:
         shutil.rmtree(sockets)
 
 
-def test_a_folder_open_to_others_is_refused(home: Path) -> None:
+def test_a_folder_open_to_others_is_rejected(home: Path) -> None:
     (home / "postgres").mkdir(parents=True, mode=0o755)
     (home / "postgres").chmod(0o755)
     with pytest.raises(RefStoreUnavailableError, match="mode 0700"):
@@ -217,21 +219,19 @@ def test_a_folder_open_to_others_is_refused(home: Path) -> None:
     assert (home / "postgres").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_home_that_is_a_file_is_refused(home: Path) -> None:
+def test_a_home_that_is_a_file_is_rejected(home: Path) -> None:
     home.write_text("")
     with pytest.raises(InvalidInputError, match="not a folder"):
         embedded_dsn(home)
 
 
-def test_a_wheel_that_is_not_installed_is_named(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_wheel_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries.util, "find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'sparklake\[embedded\]'"):
         embedded_dsn(home)
 
 
-def test_a_start_that_fails_shows_the_log(home: Path) -> None:
+def test_a_failed_start_shows_the_server_log(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
     server.release()
@@ -242,7 +242,7 @@ def test_a_start_that_fails_shows_the_log(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_making_that_was_cut_short_is_made_anew(home: Path) -> None:
+def test_an_interrupted_initialization_starts_afresh(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
     server.release()
@@ -258,7 +258,7 @@ def test_a_making_that_was_cut_short_is_made_anew(home: Path) -> None:
 
 
 @as_root
-def test_root_keeps_data_out_of_a_private_home(home: Path) -> None:
+def test_root_keeps_data_outside_a_private_home(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
     system = Path(os.environ[SYSTEM_FOLDER])
@@ -309,7 +309,7 @@ def linked(source: str, dest: str) -> None:
 
 @pytest.mark.system
 @as_root
-def test_root_copies_programs_out_of_a_private_folder(
+def test_root_copies_programs_from_a_private_folder(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = binaries._wheel()
@@ -330,7 +330,7 @@ def test_root_copies_programs_out_of_a_private_folder(
 
 
 @as_root
-def test_a_system_folder_that_others_may_write_is_refused(home: Path) -> None:
+def test_a_system_folder_writable_by_others_is_rejected(home: Path) -> None:
     system = Path(os.environ[SYSTEM_FOLDER])
     system.mkdir()
     system.chmod(0o777)
@@ -344,7 +344,7 @@ def test_a_system_folder_that_others_may_write_is_refused(home: Path) -> None:
 
 @pytest.fixture
 def user() -> Iterator[tuple[Account, Path]]:
-    """Yield an ordinary account other than the one that root runs Postgres as, and its home."""
+    """Yield an ordinary account, different from the Postgres account of root, and its home."""
     server = unprivileged_account()
     entry = next(
         pwd.getpwnam(name)
@@ -360,7 +360,7 @@ def user() -> Iterator[tuple[Account, Path]]:
 
 @pytest.mark.system
 @as_root
-def test_an_ordinary_user_keeps_all_in_its_home(user: tuple[Account, Path]) -> None:
+def test_an_ordinary_user_keeps_everything_in_their_home(user: tuple[Account, Path]) -> None:
     account, home = user
     before = modes(home)
     with holder(home, account.uid, account.gid) as process:
@@ -376,7 +376,7 @@ def test_an_ordinary_user_keeps_all_in_its_home(user: tuple[Account, Path]) -> N
 
 @pytest.mark.system
 @as_root
-def test_root_works_in_an_ordinary_users_home_as_that_user(user: tuple[Account, Path]) -> None:
+def test_root_runs_the_server_of_an_ordinary_user_as_that_user(user: tuple[Account, Path]) -> None:
     account, home = user
     with holder(home, account.uid, account.gid) as process:
         dsn_of(process)
@@ -394,7 +394,7 @@ def test_root_works_in_an_ordinary_users_home_as_that_user(user: tuple[Account, 
 
 
 @as_root
-def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> None:
+def test_an_ordinary_user_cannot_use_a_home_of_root(user: tuple[Account, Path]) -> None:
     account, home = user
     embedded_dsn(home).release()
     os.chown(home, account.uid, account.gid)
@@ -407,7 +407,7 @@ def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> N
 
 
 @pytest.mark.system
-def test_a_home_that_moves_keeps_its_refs(home: Path) -> None:
+def test_a_moved_home_keeps_its_refs(home: Path) -> None:
     with holder(home) as process:
         dsn_of(process)
     moved = home.rename(home.with_name("moved"))
@@ -420,7 +420,7 @@ def test_a_home_that_moves_keeps_its_refs(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_home_that_was_deleted_begins_anew(home: Path) -> None:
+def test_a_recreated_home_starts_empty(home: Path) -> None:
     with holder(home) as process:
         dsn_of(process)
     shutil.rmtree(home)
@@ -429,14 +429,14 @@ def test_a_home_that_was_deleted_begins_anew(home: Path) -> None:
 
 
 @as_root
-def test_roots_copy_of_a_home_is_refused(home: Path) -> None:
+def test_a_copied_home_of_root_is_rejected(home: Path) -> None:
     embedded_dsn(home).release()
     copy = shutil.copytree(home, home.with_name("copy"))
     with pytest.raises(RefStoreUnavailableError, match=f"copy of {home}"):
         embedded_dsn(copy)
 
 
-def test_a_link_to_a_home_is_that_home(home: Path) -> None:
+def test_a_symbolic_link_to_a_home_shares_its_server(home: Path) -> None:
     first = embedded_dsn(home)
     link = home.with_name("link")
     link.symlink_to(home)
@@ -451,7 +451,7 @@ def test_a_link_to_a_home_is_that_home(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_processes_share_one_server_and_the_last_one_stops_it(home: Path) -> None:
+def test_the_last_process_stops_the_shared_server(home: Path) -> None:
     with holder(home) as first:
         dsn = dsn_of(first)
         server = server_of(dsn)
@@ -464,14 +464,14 @@ def test_processes_share_one_server_and_the_last_one_stops_it(home: Path) -> Non
 
 
 @pytest.mark.system
-def test_processes_that_start_at_once_start_one_server(home: Path) -> None:
+def test_concurrent_processes_start_one_server(home: Path) -> None:
     with holder(home) as first, holder(home) as second:
         dsn = dsn_of(first)
         assert dsn_of(second) == dsn
         assert visits(dsn) == 2
 
 
-def test_shares_in_one_process_count_too(home: Path) -> None:
+def test_shares_within_one_process_are_counted(home: Path) -> None:
     first, second = embedded_dsn(home), embedded_dsn(home)
     server = server_of(first.dsn)
     first.release()
@@ -482,7 +482,7 @@ def test_shares_in_one_process_count_too(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) -> None:
+def test_a_start_waits_for_a_server_that_is_stopping(home: Path) -> None:
     for _ in range(3):
         with holder(home) as process:
             dsn_of(process)
@@ -491,7 +491,7 @@ def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) 
 
 
 @pytest.mark.system
-def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
+def test_a_stopping_server_is_not_reported_as_ready(home: Path) -> None:
     for _ in range(5):
         server = embedded_dsn(home)
         assert setting(server.dsn, "fsync") == "on"
@@ -502,14 +502,14 @@ def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
 
 
 def watchers(home: Path) -> list[psutil.Process]:
-    """Return the running programs that watch the server of a home."""
+    """Return the running watchers of a home's server."""
     lock = str(home / "postgres" / "holders.lock")
     return [
         each for each in psutil.process_iter(["cmdline"]) if lock in (each.info["cmdline"] or ())
     ]
 
 
-def test_a_server_ends_after_its_last_user_was_killed(home: Path) -> None:
+def test_a_server_stops_after_its_last_user_is_killed(home: Path) -> None:
     with holder(home) as first, holder(home) as second:
         dsn = dsn_of(first)
         assert dsn_of(second) == dsn
@@ -526,7 +526,7 @@ def test_a_server_ends_after_its_last_user_was_killed(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_watcher_that_was_killed_is_replaced(home: Path) -> None:
+def test_a_killed_watcher_is_replaced(home: Path) -> None:
     with holder(home) as first:
         server = server_of(dsn_of(first))
         (watcher,) = watchers(home)
@@ -543,7 +543,7 @@ def test_a_watcher_that_was_killed_is_replaced(home: Path) -> None:
     assert eventually(lambda: not watchers(home), 60)
 
 
-def test_a_watcher_ends_with_the_server(home: Path) -> None:
+def test_a_watcher_stops_with_its_server(home: Path) -> None:
     server = embedded_dsn(home)
     (watcher,) = watchers(home)
     assert os.getsid(watcher.pid) != os.getsid(0)
@@ -553,7 +553,7 @@ def test_a_watcher_ends_with_the_server(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_no_user_loses_the_server_to_the_death_of_others(home: Path) -> None:
+def test_no_user_loses_the_server_when_others_die(home: Path) -> None:
     """Users come, leave and are killed at once. Each one that lives can use its server."""
 
     def use(number: int) -> None:
@@ -572,7 +572,7 @@ def test_no_user_loses_the_server_to_the_death_of_others(home: Path) -> None:
     assert eventually(lambda: not list(home.parent.rglob("postmaster.pid")), 60)
 
 
-def test_a_killed_server_is_started_again(home: Path) -> None:
+def test_a_killed_server_is_restarted(home: Path) -> None:
     with holder(home) as first:
         dsn = dsn_of(first)
         store = connect_ref_store(dsn)
@@ -584,8 +584,8 @@ def test_a_killed_server_is_started_again(home: Path) -> None:
         store.close()
 
 
-def test_an_open_store_starts_its_killed_server_again(home: Path) -> None:
-    """Two of them share it: the second finds what the first has started."""
+def test_an_open_store_restarts_its_killed_server(home: Path) -> None:
+    """Two stores share it: the second uses the server that the first restarts."""
     shares = [embedded_dsn(home) for _ in range(2)]
     stores = [connect_ref_store(each.dsn, each.restart) for each in shares]
     for round_ in range(2):
@@ -605,24 +605,24 @@ def test_an_open_store_starts_its_killed_server_again(home: Path) -> None:
     assert not running(after[0])
 
 
-def test_a_transaction_under_way_in_a_killed_server_is_not_repeated(home: Path) -> None:
+def test_a_transaction_in_a_killed_server_is_not_repeated(home: Path) -> None:
     share = embedded_dsn(home)
     connections = Connections(share.dsn, share.restart)
     with connections.transaction() as connection:
         connection.execute("CREATE TABLE done (what int)")
-    begun = 0
+    attempts = 0
 
     def work() -> None:
-        nonlocal begun
+        nonlocal attempts
         with connections.transaction() as connection:
-            begun += 1
+            attempts += 1
             connection.execute("INSERT INTO done VALUES (1)")
             os.kill(server_of(share.dsn).pid, signal.SIGKILL)
             assert eventually(lambda: not _answers(connection))
 
     with pytest.raises(RefStoreUnavailableError):
         work()
-    assert begun == 1
+    assert attempts == 1
     assert connections.fetch("SELECT count(*) FROM done", {}) == [(0,)]
     connections.close()
     share.release()
@@ -637,7 +637,7 @@ def _answers(connection: psycopg.Connection) -> bool:
 
 
 @pytest.mark.system
-def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path) -> None:
+def test_a_connection_waits_for_a_server_that_is_starting(home: Path) -> None:
     """A standby without hot_standby refuses all connections until it is promoted."""
     share = embedded_dsn(home)
     layout, dsn = share._layout, share.dsn
@@ -659,7 +659,7 @@ def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path)
 
 
 @pytest.mark.system
-def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
+def test_a_process_id_reused_by_a_stranger_is_ignored(home: Path) -> None:
     server = embedded_dsn(home)
     data = Path(setting(server.dsn, "data_directory"))
     account = Account("postgres", data.stat().st_uid, data.stat().st_gid)
@@ -678,7 +678,7 @@ def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_process_id_that_another_server_has_now_is_not_ours(home: Path) -> None:
+def test_a_process_id_reused_by_another_server_is_ignored(home: Path) -> None:
     server, other = embedded_dsn(home), embedded_dsn(home.with_name("other"))
     data = Path(setting(server.dsn, "data_directory"))
     left_over = (data / "postmaster.pid").read_text().split("\n", 1)
@@ -691,7 +691,7 @@ def test_a_process_id_that_another_server_has_now_is_not_ours(home: Path) -> Non
     other.release()
 
 
-def test_a_server_whose_lock_was_deleted_is_found_by_its_socket(home: Path) -> None:
+def test_a_server_with_a_deleted_lock_is_found_by_its_socket(home: Path) -> None:
     first = embedded_dsn(home)
     (home / "postgres" / "server.lock").unlink()
     second = embedded_dsn(home)
@@ -700,7 +700,7 @@ def test_a_server_whose_lock_was_deleted_is_found_by_its_socket(home: Path) -> N
     second.release()
 
 
-def test_a_server_whose_socket_was_deleted_is_replaced(home: Path) -> None:
+def test_a_server_with_a_deleted_socket_is_replaced(home: Path) -> None:
     first = embedded_dsn(home)
     server = server_of(first.dsn)
     Path(conninfo_to_dict(first.dsn)["host"], ".s.PGSQL.5432").unlink()
@@ -731,7 +731,7 @@ def test_containers_share_one_server(home: Path) -> None:
 
 @pytest.mark.system
 @in_containers
-def test_the_server_of_a_container_outlives_its_users_there_only(home: Path) -> None:
+def test_a_server_in_a_container_outlives_only_its_users_there(home: Path) -> None:
     server = embedded_dsn(home)
     start, postmaster = started(server.dsn), server_of(server.dsn)
     with holder(home, under=CONTAINER) as process:
@@ -745,7 +745,7 @@ def test_the_server_of_a_container_outlives_its_users_there_only(home: Path) -> 
 
 @pytest.mark.system
 @in_containers
-def test_a_server_that_another_container_cannot_reach_is_no_left_over(
+def test_a_server_unreachable_from_a_container_is_not_replaced(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_server, "_STOP_SECONDS", 0.5)
@@ -763,7 +763,7 @@ def test_a_server_that_another_container_cannot_reach_is_no_left_over(
 
 @pytest.mark.system
 @blindfolded
-def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home: Path) -> None:
+def test_root_without_ptrace_shares_and_stops_the_server(home: Path) -> None:
     for visit in (1, 2):
         with holder(home, under=BLINDFOLD) as first, holder(home, under=BLINDFOLD) as second:
             dsn = dsn_of(first)
@@ -775,9 +775,7 @@ def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home:
 
 @pytest.mark.system
 @blindfolded
-def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dead_one(
-    home: Path,
-) -> None:
+def test_root_without_ptrace_finds_a_server_and_replaces_a_dead_one(home: Path) -> None:
     with holder(home, under=BLINDFOLD) as first, holder(home, under=BLINDFOLD) as second:
         server = server_of(dsn_of(first))
         first.kill()
@@ -789,7 +787,7 @@ def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dea
 
 
 @pytest.mark.system
-def test_the_server_holds_none_of_our_files_but_its_lock(home: Path) -> None:
+def test_the_server_inherits_only_its_lock(home: Path) -> None:
     with holder(home) as process:
         server = server_of(dsn_of(process))
         links = [os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir()]  # noqa: PTH115 - a Path would resolve sockets
@@ -806,7 +804,7 @@ def test_an_interrupt_of_the_terminal_does_not_reach_the_server(home: Path) -> N
 
 
 @pytest.mark.system
-def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> None:
+def test_a_forked_child_neither_stops_nor_keeps_the_server(home: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORK, str(home)],
         stdin=subprocess.PIPE,
@@ -823,7 +821,7 @@ def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> Non
         assert eventually(lambda: not running(server))
 
 
-def test_leaving_does_not_hold_up_the_end_of_a_process(home: Path) -> None:
+def test_releasing_a_share_does_not_delay_the_end_of_a_process(home: Path) -> None:
     with holder(home) as process:
         dsn_of(process)
         assert process.stdin is not None

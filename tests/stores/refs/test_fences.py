@@ -1,4 +1,4 @@
-"""What every ref store does when a garbage collection begins, and for those who began before it."""
+"""The fences of every ref store, which a garbage collection raises."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def begin(refs: RepositoryRefs) -> None:
 
 
 def move(refs: RepositoryRefs, fence: int) -> None:
-    made = a_commit(FIRST)
-    refs.branches.move(BranchMove("main", FIRST.id, made.id, "commit", "ann", (made,), fence=fence))
+    commit = a_commit(FIRST)
+    refs.branches.move(
+        BranchMove("main", FIRST.id, commit.id, "commit", "ann", (commit,), fence=fence)
+    )
 
 
 def drop(refs: RepositoryRefs, fence: int) -> None:
@@ -59,58 +61,60 @@ CHANGES: dict[str, Callable[[RepositoryRefs, int], object]] = {
 
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_who_began_before_is_refused(refs: RepositoryRefs, change: str, is_open: bool) -> None:
+def test_a_change_with_an_old_fence_is_rejected(
+    refs: RepositoryRefs, change: str, is_open: bool
+) -> None:
     if is_open:
         refs.staging.put("main", [a_record(b"open")], fence=0)
-    begun = get(refs).fence
+    old_fence = get(refs).fence
     begin(refs)
     now = get(refs)
-    assert now.fence == begun + 1
+    assert now.fence == old_fence + 1
     with pytest.raises(CollectionStartedError):
-        CHANGES[change](refs, begun)
+        CHANGES[change](refs, old_fence)
     assert get(refs) == now
     CHANGES[change](refs, now.fence)
     if change != "put nothing":
         assert get(refs) != now
 
 
-def test_a_removal_names_nothing(refs: RepositoryRefs) -> None:
+def test_a_tombstone_needs_no_fence(refs: RepositoryRefs) -> None:
     begin(refs)
     refs.staging.put("main", [tombstone(b"k")], fence=None)
     assert len(get(refs).layers) == 1
 
 
-def test_every_branch_says_the_fence(refs: RepositoryRefs) -> None:
+def test_every_branch_reports_the_fence(refs: RepositoryRefs) -> None:
     refs.branches.create("old", FIRST.id, "ann")
     begin(refs)
     begin(refs)
-    made = refs.branches.create("new", FIRST.id, "ann")
+    new = refs.branches.create("new", FIRST.id, "ann")
     assert {each.name: each.fence for each in refs.branches.list()} == {
         "main": 2,
         "old": 2,
         "new": 2,
     }
-    assert made.fence == get(refs, "new").fence == refs.staging.seal("new").fence == 2
+    assert new.fence == get(refs, "new").fence == refs.staging.seal("new").fence == 2
 
 
-def test_other_repositories_have_fences_of_their_own(store: RefStore, refs: RepositoryRefs) -> None:
+def test_each_repository_has_its_own_fence(store: RefStore, refs: RepositoryRefs) -> None:
     other = a_repository("other")
     store.create_repository(other, FIRST, "ann")
     begin(refs)
     assert get(store.refs(other.uid)).fence == 0
 
 
-def test_a_collection_sees_one_moment(refs: RepositoryRefs) -> None:
+def test_a_collection_reads_one_consistent_state(refs: RepositoryRefs) -> None:
     refs.staging.put("main", [a_record(b"1")], fence=0)
     refs.staging.add_run("main", RUN, fence=0)
     refs.staging.put("main", [a_record(b"2")], fence=0)
     moment = refs.collections.begin()
-    seen = get(refs)
+    state_before = get(refs)
     refs.staging.reset("main")
-    refs.staging.put("main", [a_record(b"3")], fence=seen.fence)
+    refs.staging.put("main", [a_record(b"3")], fence=state_before.fence)
     refs.branches.create("dev", FIRST.id, "ann")
     (state,) = moment.refs.branches
-    assert [each.id for each in state.layers] == [each.id for each in seen.layers]
+    assert [each.id for each in state.layers] == [each.id for each in state_before.layers]
     assert [each.meta_range_id for each in state.layers] == [None, RUN, None]
     top, _, bottom = state.layers
     assert list(moment.rows(top.id)) == [a_record(b"2")]
@@ -118,14 +122,14 @@ def test_a_collection_sees_one_moment(refs: RepositoryRefs) -> None:
     assert moment.refs.commits == (FIRST,)
 
 
-def test_a_look_keeps_nobody_from_going_on(refs: RepositoryRefs) -> None:
+def test_a_preview_of_a_collection_does_not_raise_the_fence(refs: RepositoryRefs) -> None:
     moment = refs.collections.look()
     refs.staging.put("main", [a_record(b"1")], fence=0)
     assert moment.refs.branches[0].layers == ()
     assert get(refs).fence == 0
 
 
-def test_one_collection_at_a_time(store: RefStore, refs: RepositoryRefs, uid: str) -> None:
+def test_one_collection_runs_at_a_time(store: RefStore, refs: RepositoryRefs, uid: str) -> None:
     other = a_repository("other")
     store.create_repository(other, FIRST, "ann")
     with refs.collections.alone():
@@ -139,7 +143,7 @@ def test_one_collection_at_a_time(store: RefStore, refs: RepositoryRefs, uid: st
         pass
 
 
-def test_a_read_only_repository_begins_none_unless_forced(
+def test_a_collection_in_a_read_only_repository_requires_force(
     store: RefStore, refs: RepositoryRefs, uid: str
 ) -> None:
     refs.settings.change(lambda _: RepositorySettings(read_only=True))
@@ -150,34 +154,34 @@ def test_a_read_only_repository_begins_none_unless_forced(
     assert get(refs).fence == 1
 
 
-def test_writes_beside_collections_are_seen_or_refused(refs: RepositoryRefs) -> None:
-    """Of each write that went through before a fence, the collection behind that fence knows."""
+def test_a_concurrent_write_is_collected_or_rejected(refs: RepositoryRefs) -> None:
+    """The collection behind a fence reads every write before that fence."""
     done = Event()
 
     def write(number: int) -> list[tuple[int, bytes]]:
-        told = []
+        acknowledged = []
         for turn in range(40):
             fence, key = get(refs).fence, b"%d-%d" % (number, turn)
             try:
                 refs.staging.put("main", [a_record(key)], fence=fence)
             except CollectionStartedError:
                 continue
-            told.append((fence, key))
-        return told
+            acknowledged.append((fence, key))
+        return acknowledged
 
     def collect() -> list[set[bytes]]:
-        seen = []
+        collected = []
         while not done.is_set():
             moment = refs.collections.begin()
             (state,) = moment.refs.branches
-            seen.append({key for layer in state.layers for key, _ in moment.rows(layer.id)})
-        return seen
+            collected.append({key for layer in state.layers for key, _ in moment.rows(layer.id)})
+        return collected
 
     with ThreadPoolExecutor(4) as pool:
         collecting = pool.submit(collect)
         writing = list(pool.map(write, range(3)))
         done.set()
-        seen = collecting.result()
-    for told in writing:
-        for fence, key in told:
-            assert all(key in keys for keys in seen[fence:])
+        collected = collecting.result()
+    for acknowledged in writing:
+        for fence, key in acknowledged:
+            assert all(key in keys for keys in collected[fence:])

@@ -1,4 +1,4 @@
-"""What every ref store refuses, and from which moment on; hidden branches, and expiry."""
+"""Protection, read-only mode, hidden branches and expiry of every ref store."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def let_write(refs: RepositoryRefs, read_only: bool) -> None:
 
 
 def get(refs: RepositoryRefs, name: str = "main") -> BranchState:
-    found = refs.branches.find(name)
-    assert found is not None
-    return found
+    state = refs.branches.find(name)
+    assert state is not None
+    return state
 
 
 def move(refs: RepositoryRefs, verb: str, branch: str = "main") -> None:
-    made = a_commit()
+    commit = a_commit()
     head = get(refs, branch).commit_id
-    refs.branches.move(BranchMove(branch, head, made.id, verb, "ann", (made,), fence=0))
+    refs.branches.move(BranchMove(branch, head, commit.id, verb, "ann", (commit,), fence=0))
 
 
 def drop(refs: RepositoryRefs, branch: str) -> None:
-    """Drop part of what is staged, as it would where nothing had just been sealed."""
+    """Drop part of the staged changes, without a seal before it."""
     refs.staging.drop(branch, get(refs, branch), LayerCut([Interval()]), fence=0)
 
 
@@ -113,7 +113,7 @@ def all_of(refs: RepositoryRefs) -> object:
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("blocked", Action)
-def test_a_protected_branch_refuses_what_is_blocked_and_no_other_does(
+def test_a_protected_branch_rejects_exactly_the_blocked_actions(
     refs: RepositoryRefs, write: str, blocked: Action
 ) -> None:
     protect(refs, "ma?n", blocked)
@@ -129,9 +129,7 @@ def test_a_protected_branch_refuses_what_is_blocked_and_no_other_does(
 
 
 @pytest.mark.parametrize("blocked", Action)
-def test_a_rebase_is_blocked_as_a_commit_and_as_a_reset(
-    refs: RepositoryRefs, blocked: Action
-) -> None:
+def test_a_rebase_requires_commit_and_reset(refs: RepositoryRefs, blocked: Action) -> None:
     protect(refs, "main", blocked)
     before = all_of(refs)
     if blocked in (Action.COMMIT, Action.RESET):
@@ -142,16 +140,16 @@ def test_a_rebase_is_blocked_as_a_commit_and_as_a_reset(
         move(refs, "rebase")
 
 
-def test_a_branch_that_is_made_later_is_protected_too(refs: RepositoryRefs) -> None:
+def test_a_rule_protects_branches_created_later(refs: RepositoryRefs) -> None:
     protect(refs, "release-*")
-    made = refs.branches.create("release-1", FIRST.id, "ann")
-    assert made.guard.protected == ALL_ACTIONS
-    assert get(refs, "release-1") == made
+    branch = refs.branches.create("release-1", FIRST.id, "ann")
+    assert branch.guard.protected == ALL_ACTIONS
+    assert get(refs, "release-1") == branch
     with pytest.raises(ProtectedError):
         refs.staging.put("release-1", [a_record(b"k")], fence=0)
 
 
-def test_rules_add_up_and_go(refs: RepositoryRefs) -> None:
+def test_rules_are_combined_and_removed(refs: RepositoryRefs) -> None:
     protect(refs, "main", Action.STAGE)
     protect(refs, "m*", Action.DELETE)
     assert get(refs).guard.protected == {Action.STAGE, Action.DELETE}
@@ -167,7 +165,7 @@ def test_rules_add_up_and_go(refs: RepositoryRefs) -> None:
     assert get(refs).guard.protected == frozenset()
 
 
-def test_an_edit_that_fails_changes_nothing(refs: RepositoryRefs) -> None:
+def test_a_failed_edit_changes_nothing(refs: RepositoryRefs) -> None:
     def fail(now: RepositorySettings) -> RepositorySettings:
         raise AlreadyExistsError("there is one")
 
@@ -177,7 +175,7 @@ def test_an_edit_that_fails_changes_nothing(refs: RepositoryRefs) -> None:
     assert all_of(refs) == before
 
 
-def test_edits_come_one_after_the_other(refs: RepositoryRefs) -> None:
+def test_concurrent_edits_are_serialized(refs: RepositoryRefs) -> None:
     def count(_: int) -> None:
         for _ in range(10):
             refs.settings.change(
@@ -191,12 +189,12 @@ def test_edits_come_one_after_the_other(refs: RepositoryRefs) -> None:
 
 @pytest.mark.parametrize("write", ["put", "add a run", "commit"])
 @pytest.mark.parametrize("read_only", [False, True])
-def test_nothing_lands_once_it_is_refused(
+def test_no_write_succeeds_after_it_is_blocked(
     refs: RepositoryRefs, write: str, read_only: bool
 ) -> None:
-    """Writers go on until they are refused; what is there when that is said stays as it is."""
+    """Writers continue until they are rejected, and the content then stays the same."""
     _, act = WRITES[write]
-    begun = Event()
+    started = Event()
 
     def work(_: int) -> SparklakeError:
         while True:
@@ -206,7 +204,7 @@ def test_nothing_lands_once_it_is_refused(
                 continue
             except SparklakeError as error:
                 return error
-            begun.set()
+            started.set()
 
     def content() -> object:
         state = get(refs)
@@ -214,22 +212,22 @@ def test_nothing_lands_once_it_is_refused(
         return state.content, rows
 
     for _ in range(3):
-        begun.clear()
+        started.clear()
         with ThreadPoolExecutor(3) as pool:
             errors = pool.map(work, range(3))
-            assert begun.wait(30)
+            assert started.wait(30)
             if read_only:
                 let_write(refs, True)
             else:
                 protect(refs, "main")
-            seen = content()
+            content_before = content()
         expected = ReadOnlyError if read_only else ProtectedError
         assert {type(each) for each in errors} == {expected}
-        assert content() == seen
+        assert content() == content_before
         refs.settings.change(lambda now: RepositorySettings())
 
 
-def test_a_branch_that_is_created_meanwhile_is_protected_in_the_end(refs: RepositoryRefs) -> None:
+def test_a_branch_created_concurrently_is_protected(refs: RepositoryRefs) -> None:
     def create(number: int) -> None:
         for each in range(10):
             refs.branches.create(f"b-{number}-{each}", FIRST.id, "ann")
@@ -238,15 +236,15 @@ def test_a_branch_that_is_created_meanwhile_is_protected_in_the_end(refs: Reposi
         creating = pool.map(create, range(3))
         pool.submit(protect, refs, "b-*").result()
         list(creating)
-    made = [each for each in refs.branches.list() if each.name.startswith("b-")]
-    assert [each.guard.protected for each in made] == [ALL_ACTIONS] * 30
+    branches = [each for each in refs.branches.list() if each.name.startswith("b-")]
+    assert [each.guard.protected for each in branches] == [ALL_ACTIONS] * 30
 
 
 # --- read-only ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_read_only_repository_refuses_everything_unless_forced(
+def test_a_read_only_repository_rejects_every_write_without_force(
     store: RefStore, uid: str, refs: RepositoryRefs, write: str
 ) -> None:
     let_write(refs, True)
@@ -262,7 +260,7 @@ def test_a_read_only_repository_refuses_everything_unless_forced(
     act(refs, "main")
 
 
-def test_a_read_only_repository_has_its_branches_and_tags_for_good(
+def test_a_read_only_repository_keeps_its_branches_and_tags(
     store: RefStore, uid: str, refs: RepositoryRefs
 ) -> None:
     let_write(refs, True)
@@ -286,7 +284,7 @@ def test_a_read_only_repository_has_its_branches_and_tags_for_good(
     assert store.find_repository("lake") is None
 
 
-def test_a_repository_is_born_with_settings(store: RefStore) -> None:
+def test_a_repository_is_created_with_settings(store: RefStore) -> None:
     rules = (ProtectionRule("a*", frozenset({Action.COMMIT})), ProtectionRule("main"))
     settings = RepositorySettings(True, rules, {"owner": "joe", "ünit": "'; --"})
     info = replace(a_repository("born"), settings=settings)
@@ -300,12 +298,14 @@ def test_a_repository_is_born_with_settings(store: RefStore) -> None:
     let_write(refs, False)
     with pytest.raises(ProtectedError):
         refs.staging.put("main", [a_record(b"k")], fence=0)
-    found = store.find_repository("born")
-    assert found is not None
-    assert found.settings == replace(settings, read_only=False)
+    info_after = store.find_repository("born")
+    assert info_after is not None
+    assert info_after.settings == replace(settings, read_only=False)
 
 
-def test_settings_of_what_is_gone(store: RefStore, refs: RepositoryRefs) -> None:
+def test_settings_of_a_deleted_repository_are_not_found(
+    store: RefStore, refs: RepositoryRefs
+) -> None:
     store.delete_repository("lake")
     with pytest.raises(RepositoryNotFoundError):
         refs.settings.get()
@@ -316,26 +316,26 @@ def test_settings_of_what_is_gone(store: RefStore, refs: RepositoryRefs) -> None
 # --- hidden branches and expiry -------------------------------------------------------------------
 
 
-def test_a_hidden_branch_says_so(refs: RepositoryRefs) -> None:
-    made = refs.branches.create("secret", FIRST.id, "ann", hidden=True)
-    assert made.hidden
-    assert get(refs, "secret") == made == refs.staging.seal("secret")
+def test_a_hidden_branch_is_reported_as_hidden(refs: RepositoryRefs) -> None:
+    branch = refs.branches.create("secret", FIRST.id, "ann", hidden=True)
+    assert branch.hidden
+    assert get(refs, "secret") == branch == refs.staging.seal("secret")
     assert [each.hidden for each in refs.branches.list()] == [False, False, True]
     move(refs, "commit", "secret")
     refs.staging.add_run("secret", MetaRangeId("b" * 64), fence=0)
     assert get(refs, "secret").hidden
 
 
-def test_a_branch_expires_when_its_time_is_over(refs: RepositoryRefs) -> None:
-    made = refs.branches.create("short", FIRST.id, "ann", lifetime=DAY)
-    assert made.expires is not None
-    assert not made.is_expired
-    assert get(refs, "short") == made
+def test_a_branch_expires_after_its_lifetime(refs: RepositoryRefs) -> None:
+    branch = refs.branches.create("short", FIRST.id, "ann", lifetime=DAY)
+    assert branch.expires is not None
+    assert not branch.is_expired
+    assert get(refs, "short") == branch
     with pytest.raises(RaceLostError):
         refs.branches.delete("short", "ann", if_expired=True)
     later = refs.branches.set_lifetime("short", 2 * DAY)
     assert later.expires is not None
-    assert abs(later.expires - made.expires - DAY.total_seconds()) < 60
+    assert abs(later.expires - branch.expires - DAY.total_seconds()) < 60
     assert refs.branches.set_lifetime("short", None).expires is None
     with pytest.raises(RaceLostError):
         refs.branches.delete("short", "ann", if_expired=True)
@@ -348,7 +348,7 @@ def test_a_branch_expires_when_its_time_is_over(refs: RepositoryRefs) -> None:
         refs.branches.set_lifetime("short", DAY)
 
 
-def test_layers_of_an_expired_branch_are_its_own(refs: RepositoryRefs) -> None:
+def test_an_expired_branch_keeps_its_layers(refs: RepositoryRefs) -> None:
     refs.branches.create("old", FIRST.id, "ann", lifetime=PAST)
     refs.staging.put("old", [a_record(b"1")], fence=0)
     refs.staging.add_run("old", RUN, fence=0)

@@ -56,17 +56,17 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
-    """Report waits for locks at once; return a function that waits for the first report."""
+    """Report waits for locks at once, and return a function that waits for the first report."""
     monkeypatch.setattr(sessions._WAITS, "_say_seconds", 0.1)
-    said, messages = Event(), list[str]()
+    arrival, messages = Event(), list[str]()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             messages.append(record.getMessage())
-            said.set()
+            arrival.set()
 
     def first() -> str:
-        assert said.wait(30)
+        assert arrival.wait(30)
         return messages[0]
 
     listener = Listener()
@@ -76,10 +76,10 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
 
 
 @contextmanager
-def held(dsn: str, statement: str, *values: object) -> Iterator[psycopg.Connection]:
-    """Hold the locks of a statement in a session of somebody else."""
-    named = make_conninfo(dsn, application_name="somebody's psql")
-    with psycopg.connect(named, autocommit=True) as holder:
+def locked(dsn: str, statement: str, *values: object) -> Iterator[psycopg.Connection]:
+    """Hold the locks of a statement in another session."""
+    holder_dsn = make_conninfo(dsn, application_name="somebody's psql")
+    with psycopg.connect(holder_dsn, autocommit=True) as holder:
         holder.execute("BEGIN")
         holder.execute(statement.encode(), values)
         yield holder
@@ -133,12 +133,12 @@ def change_settings(refs: RepositoryRefs) -> object:
         (NAME, lambda refs: refs.tags.create(TagInfo("new", FIRST.id), "ann")),
     ],
 )
-def test_a_change_gives_up_and_succeeds_once_the_lock_is_free(
+def test_a_change_times_out_and_succeeds_after_the_lock_is_released(
     refs: Any, shared_dsn: str, soon: None, statement: str, change: Callable[[Any], object]
 ) -> None:
     refs.staging.put("main", [a_record(b"a")], fence=0)
     before = refs.snapshot(), refs.operations.list()
-    with held(shared_dsn, statement, refs._uid):
+    with locked(shared_dsn, statement, refs._uid):
         with pytest.raises(LockHeldError, match="rolled back") as caught:
             change(refs)
         assert caught.value.exit_code == 12
@@ -153,21 +153,21 @@ def test_a_change_gives_up_and_succeeds_once_the_lock_is_free(
         lambda store: store.delete_repository("lake"),
     ],
 )
-def test_a_locked_table_stops_nobody_forever(
+def test_a_locked_table_blocks_nobody_forever(
     shared_store: RefStore, shared_dsn: str, soon: None, use: Callable[[RefStore], object]
 ) -> None:
-    with held(shared_dsn, "LOCK TABLE sparklake.repositories"), pytest.raises(LockHeldError):
+    with locked(shared_dsn, "LOCK TABLE sparklake.repositories"), pytest.raises(LockHeldError):
         use(shared_store)
 
 
 @pytest.mark.usefixtures("soon")
-def test_a_migration_gives_up_if_another_one_hangs(empty_dsn: str) -> None:
-    with held(empty_dsn, "SELECT pg_advisory_xact_lock(%s)", _LOCK), pytest.raises(LockHeldError):
+def test_a_migration_times_out_behind_another_one(empty_dsn: str) -> None:
+    with locked(empty_dsn, "SELECT pg_advisory_xact_lock(%s)", _LOCK), pytest.raises(LockHeldError):
         connect_ref_store(empty_dsn)
     connect_ref_store(empty_dsn).close()
 
 
-def test_a_collection_that_waits_lets_others_pass(
+def test_a_waiting_collection_does_not_block_others(
     refs: Any, shared_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives its locks up from time to time, so only the locked branch stands still."""
@@ -175,14 +175,14 @@ def test_a_collection_that_waits_lets_others_pass(
     refs.branches.create("zz", FIRST.id, "ann")
     statement = BRANCH.replace("main", "zz")
     with ThreadPoolExecutor(1) as pool:
-        with held(shared_dsn, statement, refs._uid) as holder:
+        with locked(shared_dsn, statement, refs._uid) as holder:
             collecting = pool.submit(begin_collection, refs)
             await_lock_wait(holder)
             head = FIRST
             for _ in range(2):
-                made = a_commit(head)
-                refs.branches.move(a_move(head, made))
-                head = made
+                commit = a_commit(head)
+                refs.branches.move(a_move(head, commit))
+                head = commit
             assert not collecting.done()
         collecting.result(30)
 
@@ -190,11 +190,11 @@ def test_a_collection_that_waits_lets_others_pass(
 # --- and reported
 
 
-def test_a_wait_names_the_holder_but_not_what_it_runs(
+def test_a_wait_reports_the_holder_without_its_values(
     refs: Any, shared_dsn: str, reports: Callable[[], str]
 ) -> None:
     with ThreadPoolExecutor(1) as pool:
-        with held(shared_dsn, *row_of_main(refs)) as holder:
+        with locked(shared_dsn, *row_of_main(refs)) as holder:
             pid = holder.info.backend_pid
             sealing = pool.submit(refs.staging.seal, "main")
             message = reports()
@@ -205,11 +205,11 @@ def test_a_wait_names_the_holder_but_not_what_it_runs(
     assert SECRET not in message
 
 
-def test_the_holder_is_named_behind_others_who_wait_and_in_the_error(
+def test_the_holder_is_reported_to_every_waiter_and_in_the_error(
     refs: Any, shared_dsn: str, reports: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "LOCK_SECONDS", 4.0)
-    with held(shared_dsn, *row_of_main(refs)) as holder, ThreadPoolExecutor(2) as pool:
+    with locked(shared_dsn, *row_of_main(refs)) as holder, ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(refs.staging.seal, "main") for _ in range(2)]
         assert f"held by session {holder.info.backend_pid} " in reports()
         pid, errors = holder.info.backend_pid, [each.exception(30) for each in waiting]
@@ -226,18 +226,18 @@ def test_waits_are_bounded_and_reported_through_a_pooler(
         assert store.id()
         through = store.refs(refs._uid)
         with ThreadPoolExecutor(1) as pool:
-            with held(shared_dsn, *row_of_main(refs)) as holder:
+            with locked(shared_dsn, *row_of_main(refs)) as holder:
                 sealing = pool.submit(through.staging.seal, "main")
                 assert f"held by session {holder.info.backend_pid} " in reports()
             sealing.result(30)
         monkeypatch.setattr(connections, "LOCK_SECONDS", 0.1)
-        with held(shared_dsn, *row_of_main(refs)), pytest.raises(LockHeldError):
+        with locked(shared_dsn, *row_of_main(refs)), pytest.raises(LockHeldError):
             through.staging.seal("main")
     with psycopg.connect(shared_dsn) as connection:
         assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
 
 
-def test_slow_statements_without_a_lock_are_no_news(
+def test_slow_statements_without_a_lock_are_not_reported(
     shared_dsn: str, reports: Callable[[], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     used = connections.Connections(shared_dsn)
@@ -246,12 +246,12 @@ def test_slow_statements_without_a_lock_are_no_news(
     assert not caplog.messages
 
 
-def test_a_read_that_waits_is_reported_and_shows_no_values(
+def test_a_waiting_read_is_reported_without_its_values(
     shared_store: RefStore, shared_dsn: str, reports: Callable[[], str]
 ) -> None:
     query = "SELECT %(value)s FROM sparklake.repositories"
     with ThreadPoolExecutor(1) as pool, closing(connections.Connections(shared_dsn)) as used:
-        with held(shared_dsn, "LOCK TABLE sparklake.repositories") as holder:
+        with locked(shared_dsn, "LOCK TABLE sparklake.repositories") as holder:
             reading = pool.submit(used.fetch, query, {"value": SECRET})
             session = await_lock_wait(holder)
             assert f"held by session {holder.info.backend_pid} " in reports()
@@ -267,7 +267,7 @@ def test_a_read_that_waits_is_reported_and_shows_no_values(
 
 
 def await_lock_wait(holder: psycopg.Connection) -> int:
-    """Return the session that waits for the holder's lock."""
+    """Return the session in the holder's queue."""
     query = "SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY (pg_blocking_pids(pid))"
     for _ in range(10_000):
         row = holder.execute(query, (holder.info.backend_pid,)).fetchone()
@@ -279,15 +279,15 @@ def await_lock_wait(holder: psycopg.Connection) -> int:
 def terminated_while_waiting(
     dsn: str, refs: Any, change: Callable[[], object]
 ) -> BaseException | None:
-    """Run a change that waits for a branch, end its session, and return the error."""
-    with ThreadPoolExecutor(1) as pool, held(dsn, *row_of_main(refs)) as holder:
+    """Run a change that waits for a branch, terminate its session and return the error."""
+    with ThreadPoolExecutor(1) as pool, locked(dsn, *row_of_main(refs)) as holder:
         changing: Future[object] = pool.submit(change)
         waiter = await_lock_wait(holder)
         holder.execute("SELECT pg_terminate_backend(%s)", (waiter,))
         return changing.exception(30)
 
 
-def test_a_commit_whose_session_ends_while_it_waits_commits_once(
+def test_a_commit_terminated_during_its_wait_commits_once(
     repo: Repository, shared_dsn: str
 ) -> None:
     main, refs = repo.branch("main"), repo._context.refs
@@ -300,12 +300,12 @@ def test_a_commit_whose_session_ends_while_it_waits_commits_once(
     error = terminated_while_waiting(shared_dsn, refs, commit)
     assert isinstance(error, RefStoreUnavailableError)
     assert refs.snapshot() == before
-    made = commit()
-    assert commit() == made
+    result = commit()
+    assert commit() == result
     assert [each.verb for each in refs.operations.list()] == ["commit", "create-repository"]
 
 
-def test_a_collection_whose_session_ends_while_it_waits_deletes_nothing(
+def test_a_collection_terminated_during_its_wait_deletes_nothing(
     repo: Repository, shared_dsn: str
 ) -> None:
     main, refs = repo.branch("main"), repo._context.refs

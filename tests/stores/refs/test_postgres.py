@@ -99,30 +99,30 @@ class TestPostgresRefStore(RefStoreContract, WritesContract, OnceContract):
 
 
 def end_sessions(admin: psycopg.Connection) -> None:
-    """End the sessions of the store, as a restart of the server does."""
+    """End all sessions of the store, like a server restart."""
     admin.execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
 
 
-def test_a_server_that_restarts_ends_a_turn_and_not_what_was_done_in_it(
+def test_a_server_restart_releases_a_slot_and_keeps_its_changes(
     store: RefStore, admin: psycopg.Connection
 ) -> None:
-    refs, made = new_refs(store), a_commit()
+    refs, commit = new_refs(store), a_commit()
     with refs.branches.turn("main", 60):
-        refs.branches.move(a_move(FIRST, made))
+        refs.branches.move(a_move(FIRST, commit))
         end_sessions(admin)
     assert not refs.branches.is_turn_held("main")
     state = refs.branches.find("main")
     assert state is not None
-    assert state.commit_id == made.id
+    assert state.commit_id == commit.id
 
 
-# --- what is left in the tables
+# --- remaining rows
 
 
-def test_nothing_staged_is_left_behind(store: RefStore, admin: psycopg.Connection) -> None:
+def test_no_staged_row_is_left_behind(store: RefStore, admin: psycopg.Connection) -> None:
     refs = new_refs(store)
 
     def delete(branch: str) -> None:
@@ -160,7 +160,7 @@ def test_a_bulk_load_of_commits_updates_the_statistics(empty_dsn: str) -> None:
         assert admin.execute(columns).fetchone() == (1,)
 
 
-def test_a_put_under_way_ends_before_its_repository_is_deleted(
+def test_a_running_put_finishes_before_its_repository_is_deleted(
     store: RefStore, admin: psycopg.Connection
 ) -> None:
     refs = new_refs(store, "busy")
@@ -200,7 +200,7 @@ def test_the_log_only_grows(store: RefStore, admin: psycopg.Connection, statemen
     assert [line.who for line in refs.operations.list()] == ["ann"]
 
 
-def test_a_seal_waits_for_a_write_under_way(store: RefStore, admin: psycopg.Connection) -> None:
+def test_a_seal_waits_for_a_running_write(store: RefStore, admin: psycopg.Connection) -> None:
     refs = new_refs(store)
     refs.staging.put("main", [a_record(b"1")], fence=0)
     admin.execute("BEGIN")
@@ -213,7 +213,7 @@ def test_a_seal_waits_for_a_write_under_way(store: RefStore, admin: psycopg.Conn
         assert sealing.result(timeout=10).layers[0].sealed
 
 
-def test_text_that_postgres_cannot_hold_is_invalid_input(store: RefStore) -> None:
+def test_text_with_nul_is_invalid_input(store: RefStore) -> None:
     refs = new_refs(store)
     with pytest.raises(InvalidInputError, match="NUL"):
         refs.branches.move(a_move(FIRST, a_commit(message="a\0b")))
@@ -224,7 +224,7 @@ def test_text_that_postgres_cannot_hold_is_invalid_input(store: RefStore) -> Non
     ("prefix", "end"),
     [(b"", None), (b"a", b"b"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"a\x00", b"a\x01")],
 )
-def test_the_end_of_a_prefix(prefix: bytes, end: bytes | None) -> None:
+def test_a_prefix_ends_before_the_next_key(prefix: bytes, end: bytes | None) -> None:
     assert prefix_end(prefix) == end
 
 
@@ -251,7 +251,7 @@ def test_migrations_are_applied_once(empty_dsn: str) -> None:
     assert [version for version, _ in first] == [each.version for each in known_migrations()]
 
 
-def test_processes_that_migrate_at_once_do_it_once(empty_dsn: str) -> None:
+def test_concurrent_processes_migrate_once(empty_dsn: str) -> None:
     processes = [
         subprocess.Popen([sys.executable, "-c", OPEN, empty_dsn], stdin=subprocess.PIPE)
         for _ in range(2)
@@ -266,14 +266,14 @@ def test_processes_that_migrate_at_once_do_it_once(empty_dsn: str) -> None:
     assert len(applied(empty_dsn)) == len(known_migrations())
 
 
-def test_threads_that_migrate_at_once_do_it_once(empty_dsn: str) -> None:
+def test_concurrent_threads_migrate_once(empty_dsn: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         for store in pool.map(connect_ref_store, [empty_dsn] * 4):
             store.close()
     assert len(applied(empty_dsn)) == len(known_migrations())
 
 
-def test_a_newer_schema_is_refused(empty_dsn: str) -> None:
+def test_a_newer_schema_is_rejected(empty_dsn: str) -> None:
     connect_ref_store(empty_dsn).close()
     with psycopg.connect(empty_dsn) as connection:
         connection.execute(
@@ -283,7 +283,7 @@ def test_a_newer_schema_is_refused(empty_dsn: str) -> None:
         connect_ref_store(empty_dsn)
 
 
-def test_other_schemas_of_the_database_are_left_alone(empty_dsn: str) -> None:
+def test_other_schemas_of_the_database_are_unchanged(empty_dsn: str) -> None:
     query = (
         "SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
         " WHERE nspname NOT IN ('sparklake', 'pg_toast') ORDER BY 1, 2"
@@ -295,7 +295,7 @@ def test_other_schemas_of_the_database_are_left_alone(empty_dsn: str) -> None:
         assert connection.execute(query).fetchall() == before
 
 
-def test_the_documented_rights_suffice(empty_dsn: str) -> None:
+def test_the_documented_permissions_suffice(empty_dsn: str) -> None:
     roles, grants = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     owner, app = (make_conninfo(empty_dsn, user=f"sparklake_{name}") for name in ("owner", "app"))
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
@@ -311,16 +311,20 @@ def test_the_documented_rights_suffice(empty_dsn: str) -> None:
             assert {each for (each,) in tables} == set(re.findall(r"sparklake\.(\w+)", grants))
             contract, writes, once = RefStoreContract(), WritesContract(), OnceContract()
             store = connect_ref_store(app)
-            contract.test_runs_of_hooks_go_with_their_repository(store, new_refs(store, "zero"))
-            contract.test_a_re_created_repository_sees_nothing_of_the_old_one(store)
+            contract.test_hook_runs_are_deleted_with_their_repository(
+                store, new_refs(store, "zero")
+            )
+            contract.test_a_recreated_repository_starts_empty(store)
             contract.test_a_move_removes_exactly_the_applied_layers(new_refs(store, "one"))
-            contract.test_tags_come_and_go(new_refs(store, "two"))
+            contract.test_tags_are_created_and_deleted(new_refs(store, "two"))
             contract.test_a_reset_drops_every_layer(new_refs(store, "three"))
-            contract.test_purges_come_back_newest_first(store, new_refs(store, "four"))
-            once.test_an_expired_key_is_free_again_and_deleted_in_passing(new_refs(store, "zz"))
-            writes.test_a_write_is_done_with_the_run_that_it_stages(new_refs(store, "five"))
-            writes.test_what_was_abandoned_stages_nothing(new_refs(store, "six"))
-            test_retention.test_what_is_made_once_more_is_as_new(new_refs(store, "seven"))
+            contract.test_purges_are_listed_newest_first(store, new_refs(store, "four"))
+            once.test_an_expired_key_can_be_used_again_and_is_cleaned_up(new_refs(store, "zz"))
+            writes.test_a_write_is_done_when_its_run_is_staged(new_refs(store, "five"))
+            writes.test_an_abandoned_write_stages_nothing(new_refs(store, "six"))
+            test_retention.test_a_commit_that_is_added_again_is_no_longer_expired(
+                new_refs(store, "seven")
+            )
             store.close()
             with psycopg.connect(app) as other, pytest.raises(psycopg.Error, match="denied"):
                 other.execute("DELETE FROM sparklake.commits")
@@ -346,7 +350,7 @@ def whole_story(error: BaseException) -> str:
         (f"service=nowhere password={SECRET}", "service nowhere"),
     ],
 )
-def test_what_cannot_be_reached_is_named_without_its_password(dsn: str, place: str) -> None:
+def test_an_unreachable_server_is_reported_without_its_password(dsn: str, place: str) -> None:
     with pytest.raises(RefStoreUnavailableError, match=re.escape(place)) as caught:
         connect_ref_store(dsn)
     assert SECRET not in whole_story(caught.value)
@@ -365,13 +369,13 @@ def test_what_cannot_be_reached_is_named_without_its_password(dsn: str, place: s
         SECRET,
     ],
 )
-def test_what_is_no_dsn_is_not_echoed(dsn: str) -> None:
+def test_an_invalid_dsn_is_not_repeated(dsn: str) -> None:
     with pytest.raises(InvalidInputError, match="not a Postgres connection string") as caught:
         connect_ref_store(dsn)
     assert SECRET not in whole_story(caught.value)
 
 
-def test_a_wrong_password_is_said_without_it(empty_dsn: str) -> None:
+def test_a_wrong_password_is_not_repeated(empty_dsn: str) -> None:
     dsn = make_conninfo(empty_dsn, user="nobody-of-this-name", password=SECRET)
     with pytest.raises(RefStoreUnavailableError, match="nobody-of-this-name") as caught:
         connect_ref_store(dsn)
@@ -385,7 +389,7 @@ def test_a_store_does_not_show_its_password() -> None:
     assert SECRET not in connections.target.explain(Exception(f"server says {SECRET}"))
 
 
-def test_a_database_that_is_gone(server_dsn: str) -> None:
+def test_a_dropped_database_is_reported(server_dsn: str) -> None:
     with fresh_database(server_dsn) as dsn:
         store = connect_ref_store(dsn)
     name = conninfo_to_dict(dsn)["dbname"]
@@ -398,7 +402,7 @@ def test_a_database_that_is_gone(server_dsn: str) -> None:
 # --- connections
 
 
-def test_sessions_that_ended_are_replaced(store: RefStore, admin: psycopg.Connection) -> None:
+def test_terminated_sessions_are_replaced(store: RefStore, admin: psycopg.Connection) -> None:
     refs = new_refs(store)
     end_sessions(admin)
     assert store.find_repository("lake") is not None
@@ -408,7 +412,7 @@ def test_sessions_that_ended_are_replaced(store: RefStore, admin: psycopg.Connec
     assert staged(refs) == dict([a_record(b"k")])
 
 
-def test_a_session_that_ends_within_a_transaction_is_told(
+def test_a_session_terminated_within_a_transaction_is_reported(
     store: RefStore, shared_dsn: str, admin: psycopg.Connection
 ) -> None:
     refs = new_refs(store)
@@ -431,7 +435,7 @@ def test_a_session_that_ends_within_a_transaction_is_told(
     connections.close()
 
 
-def test_an_error_rolls_back_and_gives_the_connection_back(shared_dsn: str) -> None:
+def test_an_error_rolls_back_and_returns_the_connection(shared_dsn: str) -> None:
     connections = Connections(shared_dsn)
     used = []
 
@@ -472,7 +476,7 @@ def test_a_deadlock_is_a_lost_race(shared_dsn: str, store: RefStore) -> None:
     connections.close()
 
 
-def test_a_closed_store_says_so(shared_dsn: str) -> None:
+def test_a_closed_store_reports_that_it_is_closed(shared_dsn: str) -> None:
     store = connect_ref_store(shared_dsn)
     store.close()
     store.close()
@@ -480,7 +484,7 @@ def test_a_closed_store_says_so(shared_dsn: str) -> None:
         store.list_repositories()
 
 
-def test_a_forked_child_has_connections_of_its_own(empty_dsn: str) -> None:
+def test_a_forked_child_has_its_own_connections(empty_dsn: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FORK, empty_dsn],
         capture_output=True,
@@ -491,7 +495,7 @@ def test_a_forked_child_has_connections_of_its_own(empty_dsn: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_sessions_say_who_they_are(store: RefStore, admin: psycopg.Connection) -> None:
+def test_sessions_have_an_application_name(store: RefStore, admin: psycopg.Connection) -> None:
     store.create_repository(a_repository(), FIRST, "ann")
     names = admin.execute(
         "SELECT DISTINCT application_name FROM pg_stat_activity"

@@ -1,4 +1,4 @@
-"""What every ref store does of retention: rules, commits that expire, and who is refused then."""
+"""Retention in every ref store: rules, expired commits, and rejected changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def keep(refs: RepositoryRefs, retention: Retention | None) -> None:
 
 
 def begin(refs: RepositoryRefs) -> set[str]:
-    """Return what expires as a collection begins."""
+    """Return the commits that expire when a collection starts."""
     moment = refs.collections.begin()
     return {each.message for each in moment.refs.commits if each.id in moment.expiring}
 
@@ -55,15 +55,15 @@ def fence(refs: RepositoryRefs) -> int:
 
 
 def a_line(refs: RepositoryRefs) -> dict[str, Commit]:
-    """Make the branch `line` of three commits, all of them old."""
-    made = grow(refs, {"one": [], "two": ["one"], "three": ["two"]})
-    for name in made:
+    """Make the branch `line` with three old commits."""
+    commits = grow(refs, {"one": [], "two": ["one"], "three": ["two"]})
+    for name in commits:
         refs.branches.delete(name, "ann")
-    refs.branches.create("line", made["three"].id, "ann")
-    return made
+    refs.branches.create("line", commits["three"].id, "ann")
+    return commits
 
 
-def test_rules_are_kept_in_their_order(store: RefStore, refs: RepositoryRefs) -> None:
+def test_rules_keep_their_order(store: RefStore, refs: RepositoryRefs) -> None:
     assert refs.settings.get().retention is None
     keep(refs, RULES)
     assert refs.settings.get().retention == RULES
@@ -75,39 +75,41 @@ def test_rules_are_kept_in_their_order(store: RefStore, refs: RepositoryRefs) ->
     assert refs.settings.get().retention is None
 
 
-def test_a_repository_may_begin_with_rules(store: RefStore) -> None:
+def test_a_repository_is_created_with_rules(store: RefStore) -> None:
     info = replace(a_repository("other"), settings=RepositorySettings(retention=RULES))
     store.create_repository(info, FIRST, "ann")
     assert store.refs(info.uid).settings.get().retention == RULES
 
 
-def test_what_is_not_kept_expires_for_good(store: RefStore, refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    ids = [each.id for each in made.values()]
+def test_an_expired_commit_stays_expired(store: RefStore, refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    ids = [each.id for each in commits.values()]
     assert begin(refs) == set()
     keep(refs, HEADS_ALONE)
     moment = refs.collections.look()
-    assert moment.expiring == moment.unkept == {made["one"].id, made["two"].id}
+    assert moment.expiring == moment.unkept == {commits["one"].id, commits["two"].id}
     assert refs.commits.expired(ids) == set()
     assert begin(refs) == {"one", "two"}
-    assert refs.commits.expired(ids) == {made["one"].id, made["two"].id}
-    assert refs.commits.expired(ids[1:]) == {made["two"].id}
+    assert refs.commits.expired(ids) == {commits["one"].id, commits["two"].id}
+    assert refs.commits.expired(ids[1:]) == {commits["two"].id}
     assert refs.commits.expired([]) == set()
     keep(refs, None)
     moment = refs.collections.begin()
-    assert (moment.expired, moment.expiring) == ({made["one"].id, made["two"].id}, set())
-    assert [refs.commits.find(each) for each in ids] == list(made.values())
+    assert (moment.expired, moment.expiring) == ({commits["one"].id, commits["two"].id}, set())
+    assert [refs.commits.find(each) for each in ids] == list(commits.values())
     other = a_repository("other")
     store.create_repository(other, FIRST, "ann")
     assert store.refs(other.uid).commits.expired(ids) == set()
 
 
-def test_marks_go_with_the_repository(store: RefStore, refs: RepositoryRefs, uid: str) -> None:
-    made = a_line(refs)
+def test_expiry_is_deleted_with_the_repository(
+    store: RefStore, refs: RepositoryRefs, uid: str
+) -> None:
+    commits = a_line(refs)
     keep(refs, HEADS_ALONE)
     begin(refs)
     store.delete_repository("lake")
-    assert store.refs(uid).commits.expired([made["one"].id]) == set()
+    assert store.refs(uid).commits.expired([commits["one"].id]) == set()
 
 
 def move_to(refs: RepositoryRefs, commit: Commit, *commits: Commit) -> None:
@@ -127,77 +129,77 @@ NAMES: dict[str, Callable[[RepositoryRefs, Commit], object]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_ref_stands_at_what_has_expired(refs: RepositoryRefs, name: str) -> None:
-    made = a_line(refs)
+def test_no_ref_moves_to_an_expired_commit(refs: RepositoryRefs, name: str) -> None:
+    commits = a_line(refs)
     keep(refs, HEADS_ALONE)
     begin(refs)
     before = refs.snapshot(), refs.operations.list(1000)
     with pytest.raises(ExpiredError, match="has expired") as raised:
-        NAMES[name](refs, made["two"])
-    assert raised.value.commit_id == made["two"].id
+        NAMES[name](refs, commits["two"])
+    assert raised.value.commit_id == commits["two"].id
     assert (refs.snapshot(), refs.operations.list(1000)) == before
-    NAMES[name](refs, made["three"])
+    NAMES[name](refs, commits["three"])
 
 
-def test_a_name_that_is_taken_is_said_to_be(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    refs.tags.create(TagInfo("new", made["three"].id), "ann")
+def test_an_existing_name_is_reported_before_an_expired_commit(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    refs.tags.create(TagInfo("new", commits["three"].id), "ann")
     keep(refs, HEADS_ALONE)
     begin(refs)
     with pytest.raises(AlreadyExistsError):
-        refs.branches.create("line", made["three"].id, "ann")
+        refs.branches.create("line", commits["three"].id, "ann")
     with pytest.raises(AlreadyExistsError):
-        refs.tags.create(TagInfo("new", made["three"].id), "ann")
+        refs.tags.create(TagInfo("new", commits["three"].id), "ann")
 
 
-def test_a_branch_that_has_moved_has_lost_a_race(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
+def test_a_moved_branch_is_reported_before_an_expired_commit(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
     keep(refs, HEADS_ALONE)
     begin(refs)
     move = BranchMove(
-        "line", made["two"].id, made["one"].id, "hard-reset", "ann", fence=fence(refs)
+        "line", commits["two"].id, commits["one"].id, "hard-reset", "ann", fence=fence(refs)
     )
     with pytest.raises(RaceLostError):
         refs.branches.move(move)
     with pytest.raises(CollectionStartedError):
-        refs.branches.move(replace(move, expected=made["three"].id, fence=0))
+        refs.branches.move(replace(move, expected=commits["three"].id, fence=0))
 
 
-def test_what_is_made_once_more_is_as_new(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    move_to(refs, made["one"])
+def test_a_commit_that_is_added_again_is_no_longer_expired(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    move_to(refs, commits["one"])
     keep(refs, HEADS_ALONE)
     assert begin(refs) == {"two", "three"}
     with pytest.raises(ExpiredError):
-        move_to(refs, made["two"])
-    move_to(refs, made["three"], made["two"], made["three"])
-    assert refs.commits.expired([each.id for each in made.values()]) == set()
+        move_to(refs, commits["two"])
+    move_to(refs, commits["three"], commits["two"], commits["three"])
+    assert refs.commits.expired([each.id for each in commits.values()]) == set()
     assert begin(refs) == {"one", "two"}
 
 
-def test_a_move_that_fails_renews_nothing(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    move_to(refs, made["one"])
+def test_a_failed_move_renews_no_commit(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    move_to(refs, commits["one"])
     keep(refs, HEADS_ALONE)
     begin(refs)
     move = BranchMove(
-        "line", FIRST.id, made["two"].id, "commit", "ann", (made["two"],), fence=fence(refs)
+        "line", FIRST.id, commits["two"].id, "commit", "ann", (commits["two"],), fence=fence(refs)
     )
     with pytest.raises(RaceLostError):
         refs.branches.move(move)
-    assert refs.commits.expired([made["two"].id]) == {made["two"].id}
+    assert refs.commits.expired([commits["two"].id]) == {commits["two"].id}
 
 
-def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
-    """Collections that keep heads alone, beside those who name old commits."""
-    made = a_line(refs)
+def test_no_ref_is_ever_left_at_an_expired_commit(refs: RepositoryRefs) -> None:
+    """Collections expire everything but heads while others create refs to old commits."""
+    commits = a_line(refs)
     keep(refs, HEADS_ALONE)
     done = Event()
 
     def name(number: int) -> int:
         refused = 0
         for turn in range(25):
-            commit = a_commit(made["three"], message=f"{number}-{turn}")
+            commit = a_commit(commits["three"], message=f"{number}-{turn}")
             with suppress(RaceLostError):
                 move_to(refs, commit, commit)
             try:
@@ -214,9 +216,9 @@ def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
     def collect() -> None:
         while not done.is_set():
             begin(refs)
-            found = refs.snapshot()
+            snapshot = refs.snapshot()
             # A ref may have gone since, and none can have come.
-            assert not refs.commits.expired([each.commit_id for each in found.tags])
+            assert not refs.commits.expired([each.commit_id for each in snapshot.tags])
 
     with ThreadPoolExecutor(4) as pool:
         collecting = pool.submit(collect)
@@ -231,14 +233,14 @@ def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
 
 
 def begin_trees(refs: RepositoryRefs) -> set[str]:
-    """Return which commits lose their trees as a collection begins."""
+    """Return the commits that lose their trees when a collection starts."""
     moment = refs.collections.begin(trees=True)
     return {each.message for each in moment.refs.commits if each.id in moment.collecting}
 
 
-def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    ids = [each.id for each in made.values()]
+def test_trees_are_collected_after_their_period(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    ids = [each.id for each in commits.values()]
     keep(refs, HEADS_ALONE)
     assert begin_trees(refs) == set()
     keep(refs, Retention(0, tree_days=1))
@@ -259,33 +261,33 @@ def test_trees_are_given_up_after_their_time(refs: RepositoryRefs) -> None:
     assert (moment.collected, moment.collecting) == (set(ids[:2]), set())
 
 
-def test_trees_go_as_soon_as_commits_expire_without_a_time(refs: RepositoryRefs) -> None:
+def test_trees_are_collected_at_once_without_a_period(refs: RepositoryRefs) -> None:
     a_line(refs)
     keep(refs, Retention(0, tree_days=0))
     assert begin_trees(refs) == {"one", "two"}
 
 
-def test_bases_of_branches_keep_their_trees(refs: RepositoryRefs) -> None:
-    made = grow(refs, {"base": [], "more": ["base"], "left": ["more"], "right": ["more"]})
+def test_merge_bases_keep_their_trees(refs: RepositoryRefs) -> None:
+    commits = grow(refs, {"base": [], "more": ["base"], "left": ["more"], "right": ["more"]})
     for name in ("base", "more"):
         refs.branches.delete(name, "ann")
     keep(refs, Retention(0, tree_days=0))
     assert begin_trees(refs) == {"base"}
-    assert refs.commits.expired([made["more"].id]) == {made["more"].id}
+    assert refs.commits.expired([commits["more"].id]) == {commits["more"].id}
     refs.branches.delete("right", "ann")
     assert begin_trees(refs) == {"more", "right"}
 
 
-def test_one_that_is_made_again_has_its_tree(refs: RepositoryRefs) -> None:
-    made = a_line(refs)
-    move_to(refs, made["one"])
+def test_a_commit_that_is_added_again_has_its_tree(refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
+    move_to(refs, commits["one"])
     keep(refs, Retention(0, tree_days=0))
     assert begin_trees(refs) == {"two", "three"}
-    move_to(refs, made["three"], made["two"], made["three"])
-    assert refs.commits.collected([each.id for each in made.values()]) == set()
+    move_to(refs, commits["three"], commits["two"], commits["three"])
+    assert refs.commits.collected([each.id for each in commits.values()]) == set()
 
 
-def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> None:
+def test_reads_report_the_number_of_finished_tree_sweeps(store: RefStore, uid: str) -> None:
     refs = store.refs(uid)
     refs.tags.create(TagInfo("t", FIRST.id), "ann")
     tag = "t"
@@ -303,12 +305,12 @@ def test_reads_show_how_many_sweeps_have_ended(store: RefStore, uid: str) -> Non
     refs.collections.end_tree_sweep()
     refs.collections.end_tree_sweep()
     for read in reads:
-        seen = store.refs(uid)
-        read(seen)
-        assert seen.tree_sweeps == 2
+        refs_after = store.refs(uid)
+        read(refs_after)
+        assert refs_after.tree_sweeps == 2
 
 
-def test_dumps_and_collections_of_trees_exclude_each_other(store: RefStore, uid: str) -> None:
+def test_dumps_and_tree_collections_exclude_each_other(store: RefStore, uid: str) -> None:
     refs, other = store.refs(uid), store.refs(uid)
     with refs.collections.alone(), refs.collections.alone_with_tree_files():
         with pytest.raises(CollectionRunningError), other.collections.alone_with_tree_files():
@@ -319,9 +321,9 @@ def test_dumps_and_collections_of_trees_exclude_each_other(store: RefStore, uid:
         pass
 
 
-def test_a_restore_may_know_of_trees_that_are_gone(store: RefStore, refs: RepositoryRefs) -> None:
-    made = a_line(refs)
+def test_a_restore_accepts_collected_trees(store: RefStore, refs: RepositoryRefs) -> None:
+    commits = a_line(refs)
     snapshot, info = refs.snapshot(), a_repository("restored")
-    store.restore_repository(info, snapshot, "ann", {made["one"].id})
-    restored, ids = store.refs(info.uid), [each.id for each in made.values()]
-    assert restored.commits.expired(ids) == restored.commits.collected(ids) == {made["one"].id}
+    store.restore_repository(info, snapshot, "ann", {commits["one"].id})
+    restored, ids = store.refs(info.uid), [each.id for each in commits.values()]
+    assert restored.commits.expired(ids) == restored.commits.collected(ids) == {commits["one"].id}

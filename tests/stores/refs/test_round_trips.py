@@ -1,4 +1,4 @@
-"""Round trips to Postgres: few for each verb, without statements whose effect is unknown."""
+"""Round trips to Postgres: few per verb, and no statement with an unknown effect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def repo(shared_dsn: str, tmp_path: Path) -> Iterator[Repository]:
 @pytest.fixture
 def connections(shared_dsn: str) -> Iterator[Connections]:
     with closing(Connections(shared_dsn)) as opened:
-        # From now on, a transaction begins with its first statement.
+        # From here, a transaction starts with its first statement.
         with opened.transaction() as connection:
             connection.execute("SELECT 1")
         yield opened
@@ -72,14 +72,14 @@ def test_a_transaction_without_statements_sends_nothing(connections: Connections
     assert trips == []
 
 
-def test_a_transaction_begins_with_its_first_statement(connections: Connections) -> None:
+def test_a_transaction_starts_with_its_first_statement(connections: Connections) -> None:
     with counted_trips() as trips, connections.transaction() as connection:
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("1min",)]
     assert [trip.count("BEGIN") for trip in trips] == [1, 0, 0]
 
 
-def test_an_idle_connection_proves_first_that_it_is_alive(
+def test_an_idle_connection_is_checked_before_use(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "_PROVEN_SECONDS", 0.0)
@@ -88,7 +88,7 @@ def test_an_idle_connection_proves_first_that_it_is_alive(
     assert len(trips) == 3
 
 
-def test_a_batch_has_results_after_it(connections: Connections) -> None:
+def test_batch_results_are_available_after_the_batch(connections: Connections) -> None:
     with counted_trips() as trips, connections.transaction() as connection:
         with connection.batch(commit=True):
             cursors = [connection.execute("SELECT %s::int", (number,)) for number in range(3)]
@@ -96,7 +96,7 @@ def test_a_batch_has_results_after_it(connections: Connections) -> None:
     assert len(trips) == 1
 
 
-def test_the_first_error_of_a_batch_is_raised_and_everything_rolled_back(
+def test_the_first_error_of_a_batch_rolls_back_everything(
     connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(statements: int) -> None:
@@ -137,7 +137,7 @@ def test_a_batch_that_may_have_run_is_not_repeated(
     assert connections.fetch("SELECT 1", {}) == [(1,)]
 
 
-def test_batches_pass_through_a_pooler(store: RefStore, shared_dsn: str) -> None:
+def test_batches_work_through_a_pooler(store: RefStore, shared_dsn: str) -> None:
     uid = new_refs(store, f"lake-{next(_names)}")._uid  # type: ignore[attr-defined]
     with pooled(shared_dsn) as dsn, closing(connect_ref_store(dsn)) as pooled_store:
         refs = pooled_store.refs(uid)
@@ -147,7 +147,7 @@ def test_batches_pass_through_a_pooler(store: RefStore, shared_dsn: str) -> None
 
 
 @pytest.mark.parametrize("rows", [0, 1, 999, 1000, 1001, 10_001])
-def test_rows_come_back_in_one_page_or_in_a_stream(store: RefStore, rows: int) -> None:
+def test_rows_are_read_in_one_page_or_in_a_stream(store: RefStore, rows: int) -> None:
     refs = new_refs(store, f"lake-{next(_names)}")
     refs.staging.put("main", [a_record(b"first")], fence=0)
     refs.staging.put("main", [a_record(b"%05d" % number) for number in range(rows)], fence=0)
@@ -174,7 +174,7 @@ def test_a_rejected_put_or_seal_leaves_no_layer(store: RefStore) -> None:
     assert staged(refs) == dict([a_record(b"a")])
 
 
-def test_a_put_of_nothing_opens_no_layer(store: RefStore) -> None:
+def test_an_empty_put_opens_no_layer(store: RefStore) -> None:
     refs = new_refs(store, f"lake-{next(_names)}")
     refs.staging.put("main", [], fence=0)
     state = refs.branches.find("main")

@@ -30,25 +30,25 @@ def layers(refs: RepositoryRefs, branch: str = "main") -> int:
 
 
 class WritesContract:
-    """Holds the tests; a subclass gives the fixture `store`, which holds no repository."""
+    """The shared tests; subclasses provide the fixture `store`, which is empty."""
 
     @pytest.fixture
     def refs(self, store: RefStore) -> RepositoryRefs:
         return new_refs(store)
 
-    def test_a_write_is_known_from_its_beginning(self, refs: RepositoryRefs) -> None:
-        made = begin(refs, "one")
-        assert (made.place, made.branch, made.who) == ("data/one", "main", WHO)
-        assert made.state is WriteState.OPEN
-        assert abs(made.started_at - time.time()) < 60
-        assert refs.writes.find("one") == made
+    def test_a_write_is_recorded_when_it_starts(self, refs: RepositoryRefs) -> None:
+        write = begin(refs, "one")
+        assert (write.place, write.branch, write.who) == ("data/one", "main", WHO)
+        assert write.state is WriteState.OPEN
+        assert abs(write.started_at - time.time()) < 60
+        assert refs.writes.find("one") == write
         assert refs.writes.find("other") is None
         with pytest.raises(AlreadyExistsError, match="one"):
             begin(refs, "one", "other")
         other = begin(refs, "two", "other")
-        assert sorted(refs.writes.list(), key=lambda each: each.id) == [made, other]
+        assert sorted(refs.writes.list(), key=lambda each: each.id) == [write, other]
 
-    def test_a_write_is_done_with_the_run_that_it_stages(self, refs: RepositoryRefs) -> None:
+    def test_a_write_is_done_when_its_run_is_staged(self, refs: RepositoryRefs) -> None:
         begin(refs, "one")
         run = refs.staging.add_run("main", RUN, write="one", fence=None)
         assert refs.writes.list() == []
@@ -63,11 +63,11 @@ class WritesContract:
         assert refs.writes.abandon(["one"]) == []
         assert refs.writes.find("one") == ended
 
-    def test_what_was_abandoned_stages_nothing(self, refs: RepositoryRefs) -> None:
+    def test_an_abandoned_write_stages_nothing(self, refs: RepositoryRefs) -> None:
         first, second, third = (begin(refs, name) for name in ("one", "two", "three"))
-        gone = refs.writes.abandon(["two", "one", "nothing", "one"])
-        assert {each.id for each in gone} == {first.id, second.id}
-        assert {each.state for each in gone} == {WriteState.ABANDONED}
+        abandoned = refs.writes.abandon(["two", "one", "nothing", "one"])
+        assert {each.id for each in abandoned} == {first.id, second.id}
+        assert {each.state for each in abandoned} == {WriteState.ABANDONED}
         assert refs.writes.abandon(["one", "two"]) == []
         states = {each.id: each.state for each in refs.writes.list()}
         assert states == {"one": "abandoned", "two": "abandoned", "three": "open"}
@@ -80,7 +80,7 @@ class WritesContract:
         assert [each.sealed for each in state.layers] == [False], "nothing was sealed for it"
         assert refs.writes.find(third.id) == third
 
-    def test_a_write_is_for_its_branch(self, refs: RepositoryRefs) -> None:
+    def test_a_write_belongs_to_its_branch(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, WHO)
         begin(refs, "one", "dev")
         with pytest.raises(WriteFinishedError):
@@ -88,16 +88,16 @@ class WritesContract:
         refs.staging.add_run("dev", RUN, write="one", fence=None)
         assert (layers(refs), layers(refs, "dev")) == (0, 1)
 
-    def test_a_write_that_loses_its_branch_stays_open(self, refs: RepositoryRefs) -> None:
+    def test_a_write_that_loses_a_race_stays_open(self, refs: RepositoryRefs) -> None:
         begin(refs, "one")
-        seen = BranchState("main", FIRST.id)
+        stale = BranchState("main", FIRST.id)
         refs.staging.put("main", [a_record(b"k")], fence=None)
         with pytest.raises(RaceLostError) as lost:
-            refs.staging.add_run("main", RUN, seen, "one", fence=None)
+            refs.staging.add_run("main", RUN, stale, "one", fence=None)
         assert type(lost.value) is RaceLostError
         refs.staging.add_run("main", RUN, refs.staging.seal("main"), "one", fence=None)
 
-    def test_a_driver_believed_dead_and_another_land_once(self, refs: RepositoryRefs) -> None:
+    def test_a_write_of_a_suspended_driver_is_staged_once(self, refs: RepositoryRefs) -> None:
         for number in range(20):
             name = f"write-{number}"
             begin(refs, name)
@@ -115,7 +115,7 @@ class WritesContract:
             assert landed == 1
             assert (ended.state is WriteState.DONE) == (layers(refs) == before + 1)
 
-    def test_writes_are_those_of_one_repository(self, store: RefStore) -> None:
+    def test_writes_belong_to_one_repository(self, store: RefStore) -> None:
         refs, info = new_refs(store), a_repository("other")
         store.create_repository(info, FIRST, WHO)
         others = store.refs(info.uid)
