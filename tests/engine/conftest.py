@@ -1,4 +1,4 @@
-"""The runners of this machine: one set of threads for a test run."""
+"""Local runners, with one thread pool for the whole test run."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def threads() -> Iterator[ThreadRunner]:
 
 @pytest.fixture(params=["local", "threads"])
 def runner(request: pytest.FixtureRequest) -> Runner:
-    """Return each runner of this machine in turn."""
+    """Return each local runner."""
     return LocalRunner() if request.param == "local" else request.getfixturevalue("threads")

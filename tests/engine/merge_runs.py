@@ -58,7 +58,7 @@ def check_result(
     expected: Contents,
     task_records: int,
 ) -> None:
-    """Compare a merged tree with that of the dict, and how it differs from what it was."""
+    """Compare a merged tree with the oracle's, and its diff to dest with the oracle's rows."""
     tree = trees.finish(outcome.pieces)
     assert tree.id == oracle.meta_range_id(expected, trees.workspace.range_records)
     assert trees.contents(tree) == expected
@@ -68,7 +68,7 @@ def check_result(
 
 
 def diffed(trees: Trees, plan: Plan, body: Body, task_records: int) -> Iterator[Row]:
-    """Yield what a diff finds: an object's checksum says what its identity is."""
+    """Yield the rows of a diff, with checksums in place of identities."""
     work = encode_tasks(pack_tasks(divided(plan, task_records), task_records))
     decode: Callable[..., Iterator[DiffRow | ThreeWayRow]]
     decode = three_way_rows if body is three_way_diff_body else diff_rows
@@ -92,7 +92,7 @@ def two_way_rows(left: Contents, right: Contents) -> list[Row]:
 
 
 def expected_three_way(triple: Triple) -> list[Row]:
-    """Return what a merge would change in dest, and its conflicts, by the oracle alone."""
+    """Return the changes to dest and the conflicts of a merge, by the oracle alone."""
     after, conflicts = oracle.merged(*triple, triple.dest)
     rows = two_way_rows(triple.dest, after)
     for key in conflicts:
@@ -106,7 +106,7 @@ def text(identity: bytes | None) -> str | None:
 
 
 def objects_of(contents: Contents) -> list[Record]:
-    """Return objects whose checksum is their identity."""
+    """Return objects with their identities as checksums."""
     return [encoded(key, each, entry_of(each)) for key, each in sorted(contents.items())]
 
 

@@ -1,4 +1,4 @@
-"""Ranges of staged runs that become the tree's own, unread."""
+"""Ranges of staged runs are adopted by the tree without being read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ contents = st.lists(bulks, max_size=3).map(joined).map(partial(oracle.changed, {
     st.sampled_from((1, 20, 1_000_000)),
 )
 @settings(max_examples=80)
-def test_a_commit_adopts_what_it_would_write(
+def test_a_commit_with_adopted_ranges_equals_one_without(
     base: Contents, staged: list[tuple[Changes, bool]], range_records: int, task_records: int
 ) -> None:
     with open_trees(range_records) as trees:
@@ -57,29 +57,29 @@ def test_a_commit_adopts_what_it_would_write(
             after = oracle.changed(after, layer)
         sides, spots = [*map(side_of, layers)], touched(layers)
         body = partial(apply_body, trees.workspace)
-        written, adopting = (
+        without_adoption, adopting = (
             run_plan(trees.runner, body, planned(tree.ranges, sides, spots), task_records)
             for planned in (plan_view, plan_apply)
         )
-        assert adopting.counts == written.counts
-        made = trees.finish(adopting.pieces)
-        assert made == trees.finish(written.pieces)
-        assert made.id == oracle.meta_range_id(after, range_records)
-        assert trees.contents(made) == after
+        assert adopting.counts == without_adoption.counts
+        tree_after = trees.finish(adopting.pieces)
+        assert tree_after == trees.finish(without_adoption.pieces)
+        assert tree_after.id == oracle.meta_range_id(after, range_records)
+        assert trees.contents(tree_after) == after
 
 
 def commit(
     trees: Trees, base: Contents, layers: list[Layer], after: Contents
 ) -> tuple[list[RangeInfo], list[str], ChangeCounts]:
-    """Return the ranges of a commit, the names of what it read, and its counts."""
+    """Return the ranges of a commit, the ids read for it, and its counts."""
     tree = trees.write(base)
     with recorded_reads() as reads:
-        made, outcome = trees.commit(tree, layers)
-    assert made.id == oracle.meta_range_id(after, SIZE)
-    return list(made.ranges), reads, outcome.counts
+        tree_after, outcome = trees.commit(tree, layers)
+    assert tree_after.id == oracle.meta_range_id(after, SIZE)
+    return list(tree_after.ranges), reads, outcome.counts
 
 
-def test_a_new_last_folder_reads_the_tail_of_the_tree() -> None:
+def test_a_new_last_folder_reads_only_the_tail_of_the_tree() -> None:
     new = bulk(b"d/", 0, 100)
     with open_trees(SIZE) as trees:
         run, tail = trees.run(new), trees.write(OLD).ranges[-1]
@@ -92,7 +92,7 @@ def test_a_new_last_folder_reads_the_tail_of_the_tree() -> None:
         assert counts == ChangeCounts(added=100)
 
 
-def test_a_new_folder_in_the_middle_reads_where_the_run_ends() -> None:
+def test_a_new_folder_in_the_middle_reads_only_at_its_end() -> None:
     new = bulk(b"b/", 0, 100)
     new[b"b/099"] = oracle.identity_of(b"b/099", SIZE, end=False, other_than=())
     with open_trees(SIZE) as trees:
@@ -108,20 +108,20 @@ def test_a_new_folder_in_the_middle_reads_where_the_run_ends() -> None:
         assert counts == ChangeCounts(added=100)
 
 
-def test_ranges_with_tombstones_are_opened() -> None:
+def test_ranges_with_tombstones_are_read() -> None:
     new = bulk(b"d/", 0, 100) | {b"d/050": None}
     with open_trees(SIZE) as trees:
         run = trees.run(new)
         (deleting,) = (each for each in run.tree.ranges if each.tombstones)
         assert trees.read_back(run.tree) == run.tree
         with recorded_reads() as reads:
-            made, outcome = trees.commit(trees.write({}), [run])
-        assert made.id == oracle.meta_range_id(oracle.changed({}, new), SIZE)
+            tree, outcome = trees.commit(trees.write({}), [run])
+        assert tree.id == oracle.meta_range_id(oracle.changed({}, new), SIZE)
         assert deleting.id in reads
         assert outcome.counts == ChangeCounts(added=99)
 
 
-def test_what_another_layer_reaches_into_is_opened() -> None:
+def test_a_range_that_overlaps_another_layer_is_read() -> None:
     new = bulk(b"d/", 0, 100)
     with open_trees(SIZE) as trees:
         run = trees.run(new)
@@ -134,7 +134,7 @@ def test_what_another_layer_reaches_into_is_opened() -> None:
                 assert plan.adopted == tuple(each for each in run.tree.ranges if each != here)
 
 
-def test_a_view_opens_what_a_commit_adopts() -> None:
+def test_a_view_reads_the_ranges_that_a_commit_adopts() -> None:
     with open_trees(SIZE) as trees:
         run = trees.run(bulk(b"d/", 0, 100))
         plan = plan_view((), [side_of(run)], touched([run]))

@@ -25,28 +25,26 @@ def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[Engine.AUTO, Engine.LOCAL])
 def runners(request: pytest.FixtureRequest) -> Iterator[Runners]:
-    made = Runners(request.param, workers=2)
-    yield made
-    made.close()
+    runners = Runners(request.param, workers=2)
+    yield runners
+    runners.close()
 
 
-def chosen(runners: Runners) -> list[str]:
+def choices(runners: Runners) -> list[str]:
     return [runners.choose(records).name for records in SIZES]
 
 
-def test_a_plan_is_shared_out_when_threads_pay(runners: Runners) -> None:
-    assert chosen(runners) == ["local"] * 2 + ["threads"] * 2
+def test_large_plans_run_on_threads(runners: Runners) -> None:
+    assert choices(runners) == ["local"] * 2 + ["threads"] * 2
 
 
-def test_a_single_worker_is_this_thread() -> None:
-    assert chosen(Runners(workers=1)) == ["local"] * 4
+def test_a_single_worker_runs_in_the_calling_thread() -> None:
+    assert choices(Runners(workers=1)) == ["local"] * 4
 
 
-def test_without_a_setting_there_is_a_worker_for_each_core_and_one_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_is_one_worker_more_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    assert chosen(Runners()) == ["local"] * 4
+    assert choices(Runners()) == ["local"] * 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5})
     assert Runners().on_threads().workers == 4
     monkeypatch.delattr(os, "sched_getaffinity")
@@ -67,7 +65,7 @@ def rows(count: int, version: str) -> pa.Table:
 
 
 def history(lake: Lake, folder: Path) -> list[object]:
-    """Stages, commits, compares, merges and lists some thousand objects; returns what came."""
+    """Stage, commit, compare, merge and list some thousand objects, and return the results."""
     repo = lake.create_repository("lake", str(folder), range_records=64)
     main = repo.branch("main")
     main.stage(rows(5000, "a"))
@@ -78,20 +76,20 @@ def history(lake: Lake, folder: Path) -> list[object]:
     main.stage(rows(500, "c"))
     main.commit("others")
     ids.append(repo.merge("dev", "main").meta_range_id)
-    seen = [each.path for each in repo.objects("main")]
-    return [ids, len(list(repo.diff("main", "dev"))), seen]
+    listed = [each.path for each in repo.objects("main")]
+    return [ids, len(list(repo.diff("main", "dev"))), listed]
 
 
-def test_a_lake_is_the_same_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_give_the_same_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "THREAD_RECORDS", 100)
     monkeypatch.setattr("sparklake.engine.base._MIN_TASK_RECORDS", 100)
-    found = []
+    histories = []
     others = task_threads()
     for workers in (1, 2):
         runners = Runners(Engine.LOCAL, workers=workers)
         with Lake(MemoryRefStore(), runners, "tester") as lake:
-            found.append(history(lake, tmp_path / str(workers)))
+            histories.append(history(lake, tmp_path / str(workers)))
             assert len(task_threads() - others) == (0 if workers == 1 else 2)
         assert task_threads() == others, "closing a lake ends its threads"
-    assert found[0] == found[1]
-    assert found[0][1] == 500
+    assert histories[0] == histories[1]
+    assert histories[0][1] == 500

@@ -1,4 +1,4 @@
-"""Spark's DDL of the rows of verbs."""
+"""Spark DDL of result rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparklake.verbs.history.log_rows import LOG_SCHEMA
 SIDE = "struct<size: bigint, checksum: string, mtime: timestamp>"
 
 
-def test_each_arrow_type_has_the_type_of_spark() -> None:
+def test_each_arrow_type_maps_to_a_spark_type() -> None:
     assert spark_ddl(LOG_SCHEMA) == (
         "id string, parents array<string>, committer string, message string, "
         "creation_date timestamp, meta_range_id string, metadata map<string, string>, "

@@ -1,4 +1,4 @@
-"""Carrying out plans: what is read, what is written, what is said."""
+"""Execution of plans: reads, writes and reported counts."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def trees() -> Iterator[Trees]:
 
 @pytest.fixture
 def tree(trees: Trees) -> MetaRange:
-    written = trees.write(PAIRS)
-    assert len(written.ranges) > 50
-    return written
+    meta_range = trees.write(PAIRS)
+    assert len(meta_range.ranges) > 50
+    return meta_range
 
 
 def neighbours(tree: MetaRange) -> tuple[RangeInfo, RangeInfo]:
-    """Return two ranges in the middle, of several records, that fit into one."""
+    """Return two ranges in the middle, of several records, that fit into one range."""
     return next(
         (one, other)
         for one, other in list(pairwise(tree.ranges))[20:]
@@ -57,7 +57,7 @@ def neighbours(tree: MetaRange) -> tuple[RangeInfo, RangeInfo]:
 
 
 def commit(trees: Trees, tree: MetaRange, changes: Changes) -> tuple[MetaRange, list[str]]:
-    """Commit one layer of rows; return the tree and the names of what was read."""
+    """Commit one layer of rows, and return the tree and the ids read."""
     with recorded_reads() as reads:
         after, _ = trees.commit(tree, [trees.rows(changes)])
     assert after.id == oracle.meta_range_id(oracle.changed(PAIRS, changes), SIZE)
@@ -67,7 +67,7 @@ def commit(trees: Trees, tree: MetaRange, changes: Changes) -> tuple[MetaRange, 
 # --- work follows the difference ------------------------------------------------------------------
 
 
-def test_a_commit_of_one_key_reads_one_range_and_writes_one(trees: Trees, tree: MetaRange) -> None:
+def test_a_commit_of_one_key_reads_and_writes_one_range(trees: Trees, tree: MetaRange) -> None:
     here, _ = neighbours(tree)
     identity = oracle.identity_of(here.min_key, SIZE, end=False, other_than=PAIRS.values())
     before = trees.names()
@@ -77,7 +77,7 @@ def test_a_commit_of_one_key_reads_one_range_and_writes_one(trees: Trees, tree: 
     assert len({each.id for each in after.ranges} - {each.id for each in tree.ranges}) == 1
 
 
-def test_a_new_key_reads_the_range_it_falls_into(trees: Trees, tree: MetaRange) -> None:
+def test_a_new_key_reads_the_next_range(trees: Trees, tree: MetaRange) -> None:
     here, following = neighbours(tree)
     key = here.max_key + b"-new"
     identity = oracle.identity_of(key, SIZE, end=False, other_than=())
@@ -85,7 +85,7 @@ def test_a_new_key_reads_the_range_it_falls_into(trees: Trees, tree: MetaRange) 
     assert reads == [following.id]
 
 
-def test_a_new_end_splits_a_range_without_reading_another(trees: Trees, tree: MetaRange) -> None:
+def test_a_new_range_end_splits_a_range_without_another_read(trees: Trees, tree: MetaRange) -> None:
     here, _ = neighbours(tree)
     identity = oracle.identity_of(here.min_key, SIZE, end=True, other_than=())
     after, reads = commit(trees, tree, {here.min_key: identity})
@@ -94,9 +94,7 @@ def test_a_new_end_splits_a_range_without_reading_another(trees: Trees, tree: Me
 
 
 @pytest.mark.parametrize("removed", [True, False], ids=["deleted", "changed"])
-def test_where_the_end_of_a_range_vanishes_its_neighbour_is_read(
-    trees: Trees, tree: MetaRange, removed: bool
-) -> None:
+def test_a_lost_range_end_reads_the_neighbour(trees: Trees, tree: MetaRange, removed: bool) -> None:
     here, following = neighbours(tree)
     no_end = oracle.identity_of(here.max_key, SIZE, end=False, other_than=())
     before = trees.names()
@@ -108,10 +106,10 @@ def test_where_the_end_of_a_range_vanishes_its_neighbour_is_read(
     assert len({each.id for each in after.ranges} - {each.id for each in tree.ranges}) == 1
 
 
-def test_a_range_that_vanishes_whole_costs_no_neighbour(trees: Trees, tree: MetaRange) -> None:
+def test_a_deleted_range_reads_no_neighbour(trees: Trees, tree: MetaRange) -> None:
     here, _ = neighbours(tree)
-    gone: Changes = {key: None for key in PAIRS if here.min_key <= key <= here.max_key}
-    after, reads = commit(trees, tree, gone)
+    deletions: Changes = {key: None for key in PAIRS if here.min_key <= key <= here.max_key}
+    after, reads = commit(trees, tree, deletions)
     assert reads == [here.id]
     assert [*after.ranges] == [each for each in tree.ranges if each != here]
 
@@ -126,7 +124,7 @@ def test_a_range_that_vanishes_whole_costs_no_neighbour(trees: Trees, tree: Meta
     ],
     ids=["none", "an equal one", "a tombstone of nothing", "several"],
 )
-def test_changes_that_change_nothing_write_nothing(
+def test_changes_without_effect_write_nothing(
     trees: Trees, tree: MetaRange, changes: Changes
 ) -> None:
     before = trees.names()
@@ -136,7 +134,7 @@ def test_changes_that_change_nothing_write_nothing(
     assert outcome.counts == ChangeCounts()
 
 
-def test_appending_reads_the_last_range(trees: Trees, tree: MetaRange) -> None:
+def test_an_append_reads_only_the_last_range(trees: Trees, tree: MetaRange) -> None:
     _, reads = commit(trees, tree, {b"z": b"A", b"zz": b"B"})
     assert reads == [tree.ranges[-1].id]
 
@@ -158,7 +156,9 @@ def test_a_diff_of_equal_trees_reads_nothing(trees: Trees, tree: MetaRange) -> N
     assert plan_diff(tree.ranges, again.ranges).opened == ()
 
 
-def test_a_replaced_prefix_reads_what_straddles_its_bounds(trees: Trees, tree: MetaRange) -> None:
+def test_a_replaced_prefix_reads_only_ranges_across_its_bounds(
+    trees: Trees, tree: MetaRange
+) -> None:
     within = prefix_interval(b"k02")
     straddling = [
         each.id
@@ -197,7 +197,7 @@ def test_an_interval_within_one_range_is_replaced(
 # --- running again --------------------------------------------------------------------------------
 
 
-def test_a_body_that_runs_twice_writes_one_file_an_id(trees: Trees, tree: MetaRange) -> None:
+def test_a_body_that_runs_twice_writes_each_file_once(trees: Trees, tree: MetaRange) -> None:
     changes: Changes = dict.fromkeys(list(PAIRS)[::50], b"new")
     layer = trees.rows(changes)
     plan = plan_apply(tree.ranges, [SideStream(rows=layer.records)], touched([layer]))
@@ -223,13 +223,13 @@ def test_finishing_twice_gives_one_tree(trees: Trees) -> None:
     assert first.id == oracle.meta_range_id(PAIRS, SIZE)
 
 
-def test_no_temporary_file_is_left(trees: Trees, tree: MetaRange) -> None:
+def test_no_temporary_file_remains(trees: Trees, tree: MetaRange) -> None:
     commit(trees, tree, dict.fromkeys(list(PAIRS)[::7], None))
     assert list(trees.scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize("other", [0, 599])
-def test_a_key_that_two_slices_hold_is_named(
+def test_a_duplicate_key_in_two_slices_is_reported(
     trees: Trees, runner: Runner, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "_SLICE_BYTES", 3000)
@@ -244,14 +244,14 @@ def test_a_key_that_two_slices_hold_is_named(
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def test_a_missing_range_is_named(trees: Trees, tree: MetaRange) -> None:
+def test_a_missing_range_is_reported(trees: Trees, tree: MetaRange) -> None:
     here, _ = neighbours(tree)
     trees.store.delete(f"_lakefs/{here.id}")
     with pytest.raises(MissingFileError, match=here.id):
         trees.commit(tree, [trees.rows({here.min_key: b"new"})])
 
 
-def test_a_corrupt_range_is_named(trees: Trees, tree: MetaRange) -> None:
+def test_a_corrupt_range_is_reported(trees: Trees, tree: MetaRange) -> None:
     here, _ = neighbours(tree)
     trees.store.delete(f"_lakefs/{here.id}")
     trees.store.put_if_absent(f"_lakefs/{here.id}", b"nonsense")
@@ -259,7 +259,7 @@ def test_a_corrupt_range_is_named(trees: Trees, tree: MetaRange) -> None:
         trees.commit(tree, [trees.rows({here.min_key: b"new"})])
 
 
-def test_rows_of_a_run_in_any_order(
+def test_unordered_rows_make_a_sorted_run(
     trees: Trees, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "_SLICE_BYTES", 3000)
@@ -270,9 +270,7 @@ def test_rows_of_a_run_in_any_order(
     assert trees.finish(pieces).id == oracle.meta_range_id(PAIRS, SIZE)
 
 
-def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(
-    trees: Trees, runner: Runner
-) -> None:
+def test_a_duplicate_key_is_reported_and_nothing_is_written(trees: Trees, runner: Runner) -> None:
     records = staged_records(dict(PAIRS))
     batches = [record_batch(records), record_batch(records[300:301])]
     with pytest.raises(InvalidRowsError, match="k0300"):
@@ -280,14 +278,14 @@ def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(
     assert trees.names() == set()
 
 
-def test_no_row_is_no_run(trees: Trees, runner: Runner) -> None:
+def test_no_row_makes_no_run(trees: Trees, runner: Runner) -> None:
     pieces = write_run(runner, trees.workspace, iter, [])
     assert pieces == []
     assert trees.finish(pieces) == NO_TREE
 
 
-def test_a_lost_result_is_an_error_and_not_a_loss(trees: Trees) -> None:
-    """An engine that forgets a task must not make its records disappear."""
+def test_a_lost_task_result_is_an_error(trees: Trees) -> None:
+    """An engine that loses a task result must not lose its records."""
 
     class Forgetful(LocalRunner):
         def collect(self, body: Any, work: Any) -> Iterator[Any]:

@@ -65,7 +65,7 @@ bounds = st.sampled_from(
 
 @given(contents, partitions, st.sampled_from(RANGE_RECORDS))
 @settings(max_examples=60)
-def test_partitions_of_a_run_do_not_matter(
+def test_partitions_do_not_affect_a_run(
     pairs: Contents, cuts: list[int], range_records: int
 ) -> None:
     with open_trees(range_records) as trees:
@@ -81,7 +81,7 @@ def test_partitions_of_a_run_do_not_matter(
     full, contents, st.tuples(keys, st.none() | keys), st.sampled_from(RANGE_RECORDS), task_sizes
 )
 @settings(max_examples=60)
-def test_a_replaced_interval(
+def test_a_replaced_interval_equals_a_replaced_dict(
     pairs: Contents,
     others: Contents,
     ends: tuple[bytes, bytes | None],
@@ -106,18 +106,18 @@ def changed_counts(before: Contents, after: Contents) -> dict[ChangeType, int]:
 
 def counted(outcome: PlanResult) -> dict[ChangeType, int]:
     counts = outcome.counts
-    named = {
+    counts_by_type = {
         ChangeType.ADDED: counts.added,
         ChangeType.REMOVED: counts.removed,
         ChangeType.CHANGED: counts.changed,
     }
-    return {kind: count for kind, count in named.items() if count}
+    return {kind: count for kind, count in counts_by_type.items() if count}
 
 
 class Histories(RuleBasedStateMachine):
-    """Makes trees of trees. A tree is known by its metarange and by the dict it must equal."""
+    """Makes trees of trees. Each result is a metarange with its expected dict."""
 
-    known = Bundle("known")
+    results = Bundle("results")
 
     def __init__(self, runner: Runner) -> None:
         super().__init__()
@@ -134,18 +134,18 @@ class Histories(RuleBasedStateMachine):
         assert sum(each.count for each in tree.ranges) == len(pairs)
         return tree, pairs
 
-    @initialize(target=known, range_records=st.sampled_from(RANGE_RECORDS))
+    @initialize(target=results, range_records=st.sampled_from(RANGE_RECORDS))
     def create(self, range_records: int) -> tuple[MetaRange, Contents]:
         self.trees = self.opened.enter_context(open_trees(range_records, self.runner))
         return NO_TREE, {}
 
-    @rule(target=known, pairs=contents | full, cuts=partitions)
+    @rule(target=results, pairs=contents | full, cuts=partitions)
     def write(self, pairs: Contents, cuts: list[int]) -> tuple[MetaRange, Contents]:
         return self.checked(self.trees.write_records(records_of(pairs), cuts), pairs)
 
     @rule(
-        target=known,
-        base=known,
+        target=results,
+        base=results,
         staged=st.lists(st.tuples(changes, st.none() | partitions), max_size=3),
         task_records=task_sizes,
     )
@@ -167,10 +167,10 @@ class Histories(RuleBasedStateMachine):
         return self.checked(tree, after)
 
     @rule(
-        target=known,
-        base=known,
-        source=known,
-        dest=known,
+        target=results,
+        base=results,
+        source=results,
+        dest=results,
         strategy=st.sampled_from(Strategy),
         task_records=task_sizes,
     )
@@ -188,7 +188,7 @@ class Histories(RuleBasedStateMachine):
         assert outcome.conflict_count == len(conflicts)
         return self.checked(self.trees.finish(outcome.pieces), after)
 
-    @rule(base=known, source=known, dest=known, task_records=task_sizes)
+    @rule(base=results, source=results, dest=results, task_records=task_sizes)
     def preview(
         self,
         base: tuple[MetaRange, Contents],
@@ -201,7 +201,7 @@ class Histories(RuleBasedStateMachine):
         assert [each.key for each in outcome.conflicts] == conflicts
         assert outcome.conflict_count == len(conflicts)
 
-    @rule(target=known, base=known, replacement=known, within=bounds, task_records=task_sizes)
+    @rule(target=results, base=results, replacement=results, within=bounds, task_records=task_sizes)
     def replace(
         self,
         base: tuple[MetaRange, Contents],
@@ -214,17 +214,17 @@ class Histories(RuleBasedStateMachine):
         tree = self.trees.replace(base[0], self.trees.write(inside), within, task_records)
         return self.checked(tree, outside | inside)
 
-    @rule(tree=consumes(known))
+    @rule(tree=consumes(results))
     def forget(self, tree: tuple[MetaRange, Contents]) -> None:
-        """Keep the number of trees small, so that their descendants meet."""
+        """Bound the number of trees, so that their descendants meet."""
 
 
-def test_histories(runner: Runner) -> None:
-    chosen = settings(max_examples=50, stateful_step_count=14)
-    run_state_machine_as_test(partial(Histories, runner), settings=chosen)
+def test_any_history_of_equal_records_has_one_tree_id(runner: Runner) -> None:
+    state_machine_settings = settings(max_examples=50, stateful_step_count=14)
+    run_state_machine_as_test(partial(Histories, runner), settings=state_machine_settings)
 
 
-# --- the same, with what is likely to go wrong ----------------------------------------------------
+# --- error-prone edits ----------------------------------------------------------------------------
 
 Edit = Callable[[Contents, int], Changes]
 
@@ -268,7 +268,9 @@ EDITS: dict[str, Edit] = {
 @for_each("task_records", [1, 1_000_000])
 @for_each("as_run", [False, True])
 @for_each("edit", EDITS)
-def test_edits_at_the_ends_of_ranges(edit: str, as_run: bool, task_records: int) -> None:
+def test_edits_at_range_ends_give_the_expected_tree(
+    edit: str, as_run: bool, task_records: int
+) -> None:
     size = 4
     capped = {
         key: oracle.identity_of(key, size, end=False, other_than=()) for key in keys_at(range(70))
@@ -283,6 +285,6 @@ def test_edits_at_the_ends_of_ranges(edit: str, as_run: bool, task_records: int)
         after = oracle.changed(pairs, staged)
         assert tree.id == oracle.meta_range_id(after, size)
         assert trees.contents(tree) == after
-        # And back again: what was deleted or changed comes back by a merge, which reverts.
+        # A merge reverts the edits.
         reverted = trees.merge(tree, base, tree, Strategy.DEST_WINS, task_records)
         assert trees.finish(reverted.pieces) == base

@@ -26,14 +26,14 @@ def doubled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 WORK = pa.table({"position": [0, 1, 2]})
 
 
-def test_bodies_run_over_rows_of_work() -> None:
+def test_a_body_gets_every_row_of_work() -> None:
     runner = LocalRunner()
-    found = list(runner.collect(doubled, WORK))
-    assert [batch.to_pydict() for batch in found] == [{"position": [0, 1, 2]}] * 2
-    assert list(runner.stream(doubled, WORK)) == found
+    batches = list(runner.collect(doubled, WORK))
+    assert [batch.to_pydict() for batch in batches] == [{"position": [0, 1, 2]}] * 2
+    assert list(runner.stream(doubled, WORK)) == batches
 
 
-def test_a_stream_runs_as_it_is_asked() -> None:
+def test_a_stream_runs_lazily() -> None:
     started = []
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,29 +32,29 @@ def check_many(seed: object, count: int, runner: Runner | None = None) -> None:
             check_parts(part, partial(check_run, trees, task_records=tasks))
 
 
-def test_random_triples() -> None:
+def test_random_triples_merge_like_dicts() -> None:
     check_many("a sample", 400)
 
 
-def test_random_triples_in_trees_of_their_own() -> None:
+def test_random_triples_merge_in_separate_trees() -> None:
     """Tasks of one record, too: every range is cut and stitched."""
     for number, triple in enumerate(random_triples("alone", 18)):
         with open_trees(1 + number % 3) as trees:
             check_parts([triple], partial(check_run, trees, task_records=1 + number % 2))
 
 
-def test_random_triples_in_threads(threads: ThreadRunner) -> None:
+def test_random_triples_merge_in_threads(threads: ThreadRunner) -> None:
     check_many("threads", 150, threads)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(-(-TRIPLES // AT_ONCE)))
-def test_very_many_random_triples(number: int) -> None:
+def test_very_many_random_triples_merge_like_dicts(number: int) -> None:
     check_many(f"{SEED} {number}", min(AT_ONCE, TRIPLES - number * AT_ONCE))
 
 
-def test_rows_of_the_oracle_are_in_order_and_name_all_sides() -> None:
+def test_oracle_rows_are_in_order_with_all_sides() -> None:
     base = {b"a": b"A", b"b": b"A", b"c": b"A"}
     triple = Triple(base, {b"a": b"B", b"b": b"B", b"d": b"A"}, {**base, b"b": b"C"})
     assert expected_three_way(triple) == [

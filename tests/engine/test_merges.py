@@ -94,7 +94,7 @@ def table_trees(trees: Trees, rows: list[Row]) -> list[MetaRange]:
 
 @pytest.mark.parametrize("range_records", [1, 3, 1000])
 @pytest.mark.parametrize("strategy", Strategy)
-def test_every_row_is_merged(strategy: Strategy, range_records: int) -> None:
+def test_every_row_of_the_merge_table_is_merged(strategy: Strategy, range_records: int) -> None:
     rows = list(MERGE_TABLE)
     with open_trees(range_records) as trees:
         outcome = trees.merge(*table_trees(trees, rows), strategy)
@@ -108,7 +108,7 @@ def test_every_row_is_merged(strategy: Strategy, range_records: int) -> None:
 
 
 @for_each("row", MERGE_TABLE)
-def test_every_row_is_merged_alone(row: Row) -> None:
+def test_every_row_is_merged_in_a_separate_tree(row: Row) -> None:
     with open_trees(4) as trees:
         for strategy in Strategy:
             outcome = trees.merge(*table_trees(trees, [row]), strategy)
@@ -117,7 +117,7 @@ def test_every_row_is_merged_alone(row: Row) -> None:
             assert trees.contents(trees.finish(outcome.pieces)) == expected
 
 
-def test_without_a_strategy_the_conflicts_of_the_table_are_listed() -> None:
+def test_a_merge_without_a_strategy_lists_the_conflicts() -> None:
     rows = list(MERGE_TABLE)
     with open_trees(3) as trees:
         outcome = trees.merge(*table_trees(trees, rows), None)
@@ -128,7 +128,7 @@ def test_without_a_strategy_the_conflicts_of_the_table_are_listed() -> None:
             check_conflict(conflict, sides)
 
 
-def test_without_a_strategy_and_without_conflicts_the_table_is_merged() -> None:
+def test_a_merge_without_conflicts_needs_no_strategy() -> None:
     rows = [row for row in MERGE_TABLE if not row.is_conflict]
     with open_trees(3) as trees:
         outcome = trees.merge(*table_trees(trees, rows), None)
@@ -140,14 +140,14 @@ def test_without_a_strategy_and_without_conflicts_the_table_is_merged() -> None:
         }
 
 
-# --- what a merge reads and writes ----------------------------------------------------------------
+# --- reads and writes of a merge ------------------------------------------------------------------
 
 
 def numbered(count: int) -> Contents:
     return {b"k%04d" % number: IDENTITIES[number % 3] for number in range(count)}
 
 
-def test_a_merge_in_conflict_writes_nothing() -> None:
+def test_a_merge_with_conflicts_writes_nothing() -> None:
     with open_trees(4) as trees:
         base = trees.write(numbered(100))
         source = trees.write(numbered(100) | {b"k0005": b"S", b"k0050": b"S"})
@@ -159,7 +159,7 @@ def test_a_merge_in_conflict_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("strategy", [None, *Strategy])
-def test_merges_where_a_side_is_base_read_nothing(strategy: Strategy | None) -> None:
+def test_a_merge_with_an_unchanged_side_reads_nothing(strategy: Strategy | None) -> None:
     with open_trees(4) as trees:
         base = trees.write(numbered(100))
         other = trees.write(numbered(60) | {b"k0005": b"S", b"x": b"S"})
@@ -179,7 +179,7 @@ def test_merges_where_a_side_is_base_read_nothing(strategy: Strategy | None) -> 
             assert outcome.conflict_count == 0
 
 
-def test_a_merge_reads_the_ranges_that_both_sides_changed() -> None:
+def test_a_merge_reads_only_ranges_changed_on_both_sides() -> None:
     size = 8
     pairs = numbered(400)
     mine, both = b"k0100", b"k0300"
@@ -197,12 +197,12 @@ def test_a_merge_reads_the_ranges_that_both_sides_changed() -> None:
         }
         assert {each.id for each in plan.opened} == opened
         assert len(opened) == 3
-        kept = [each for each in dest.ranges if each.id not in opened]
+        unopened = [each for each in dest.ranges if each.id not in opened]
         copied = [
             each for piece in plan.pieces if isinstance(piece, CopiedPiece) for each in piece.ranges
         ]
-        assert len(copied) == len(kept)
-        assert len({each.id for each in copied} - {each.id for each in kept}) == 1
+        assert len(copied) == len(unopened)
+        assert len({each.id for each in copied} - {each.id for each in unopened}) == 1
         with recorded_reads() as reads:
             outcome = trees.merge(base, source, dest, Strategy.SOURCE_WINS)
             tree = trees.finish(outcome.pieces)
@@ -213,7 +213,7 @@ def test_a_merge_reads_the_ranges_that_both_sides_changed() -> None:
 
 
 def middle_of_range(pairs: Contents, key: bytes, size: int) -> bytes:
-    """Return a key whose change to S or D moves no range end, in a range at or after a key."""
+    """Return a key after the given one that can become S or D without moving a range end."""
     for records in oracle.cut(pairs, size):
         if records[0][0] >= key and len(records) < 4 * size:
             for each, _ in records[:-1]:
@@ -222,7 +222,7 @@ def middle_of_range(pairs: Contents, key: bytes, size: int) -> bytes:
     raise AssertionError("no such range")
 
 
-def test_where_a_resolved_conflict_deletes_the_end_the_neighbour_is_read() -> None:
+def test_a_resolution_that_deletes_a_range_end_reads_the_neighbour() -> None:
     """The result ends nowhere where the sides do.
 
     Source deletes the record that ends a range and makes the record before it an end; dest deletes
@@ -263,7 +263,7 @@ def test_where_a_resolved_conflict_deletes_the_end_the_neighbour_is_read() -> No
         assert trees.contents(tree) == expected
 
 
-def test_equal_plans_run_alike_in_any_number_of_tasks() -> None:
+def test_the_number_of_tasks_does_not_affect_the_result() -> None:
     pairs = numbered(300)
     with open_trees(4) as trees:
         base = trees.write(pairs)

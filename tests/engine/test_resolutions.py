@@ -1,4 +1,4 @@
-"""Merges whose conflicts are decided by rules and functions, against plain dicts."""
+"""Merges with rules and functions for conflicts, compared with plain dicts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SIDES = (side(0), side(1), side(2))
 
 
 def decided(take: str, row: Row, strategy: str, rules: Rules) -> bytes | str | None:
-    """Return the identity that a row ends with, None for none, CONFLICT for one that is left."""
+    """Return the resulting identity of a row, None for no record, or CONFLICT."""
     if not row.is_conflict:
         return row.no_strategy
     path = key_of(take, row).decode()
@@ -69,13 +69,13 @@ def decided(take: str, row: Row, strategy: str, rules: Rules) -> bytes | str | N
 
 def check(trees: Trees, sides: list[MetaRange], strategy: str, rules: Rules, tasks: int) -> None:
     expected = {key_of(*each): decided(*each, strategy, rules) for each in ROWS}
-    left = sorted(key for key, result in expected.items() if result == CONFLICT)
+    unresolved = sorted(key for key, result in expected.items() if result == CONFLICT)
     before = trees.names()
     outcome = trees.merge(*sides, parse_resolution(strategy, rules), tasks)
     assert outcome.conflict_count == sum(row.is_conflict for _, row in ROWS)
-    assert outcome.left_count == len(left)
-    assert [each.key for each in outcome.conflicts] == left
-    if left:
+    assert outcome.left_count == len(unresolved)
+    assert [each.key for each in outcome.conflicts] == unresolved
+    if unresolved:
         if tasks > len(ROWS) * 3:
             assert trees.names() == before
         return
@@ -86,7 +86,7 @@ def check(trees: Trees, sides: list[MetaRange], strategy: str, rules: Rules, tas
 
 
 @pytest.mark.parametrize("range_records", [pytest.param(8, marks=pytest.mark.system), 1000])
-def test_every_row_under_every_strategy_and_rule(range_records: int) -> None:
+def test_every_row_is_resolved_by_every_strategy_and_rule(range_records: int) -> None:
     with open_trees(range_records) as trees:
         sides = [trees.write(each) for each in SIDES]
         for strategy, glob, ruled in product(STRATEGIES, GLOBS, STRATEGIES):
@@ -99,7 +99,7 @@ rules = st.lists(st.tuples(st.sampled_from(GLOBS), st.sampled_from(STRATEGIES)),
 @pytest.mark.system
 @settings(max_examples=40)
 @given(st.sampled_from(STRATEGIES), rules, st.sampled_from((1, 7, 10_000)))
-def test_the_first_rule_that_fits_decides(strategy: str, rules: Rules, tasks: int) -> None:
+def test_the_first_matching_rule_decides(strategy: str, rules: Rules, tasks: int) -> None:
     with open_trees(3) as trees:
         check(trees, [trees.write(each) for each in SIDES], strategy, rules, tasks)
 
@@ -113,14 +113,14 @@ def many(chance: random.Random, rate: float) -> Contents:
 
 
 @pytest.mark.parametrize("seed", seeds(3, always=1))
-def test_the_tree_is_the_same_in_any_number_of_tasks(seed: int, runner: Runner) -> None:
+def test_the_number_of_tasks_does_not_affect_the_tree(seed: int, runner: Runner) -> None:
     chance = random.Random(seed)
     sides = [many(chance, 0.9) for _ in range(3)]
     resolution = parse_resolution(BY_NAME, {"s*/*1": "source-wins", "d*/**": BY_NAME})
     expected, conflicts = merged(sides)
     with open_trees(4) as trees:
-        written = [trees.write(each) for each in sides]
-        plan = plan_merge(*(each.ranges for each in written))
+        meta_ranges = [trees.write(each) for each in sides]
+        plan = plan_merge(*(each.ranges for each in meta_ranges))
         body = partial(merge_body, trees.workspace, resolution)
         for task_records in (20, 300, 100_000):
             outcome = run_plan(runner, body, plan, task_records)
@@ -131,7 +131,7 @@ def test_the_tree_is_the_same_in_any_number_of_tasks(seed: int, runner: Runner) 
 
 
 def merged(sides: list[Contents]) -> tuple[Contents, int]:
-    """Return what BY_NAME and its rules make of three sides, and how many conflicts there are."""
+    """Return the result of BY_NAME and its rules for three sides, and the number of conflicts."""
     result, conflicts = {}, 0
     for key in sorted({key for each in sides for key in each}):
         base, source, dest = (each.get(key) for each in sides)
@@ -150,7 +150,7 @@ def merged(sides: list[Contents]) -> tuple[Contents, int]:
 
 
 @pytest.mark.system
-def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_receives_many_conflicts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [b"k%04d" % number for number in range(1000)]
     sizes: list[int] = []
 
@@ -174,26 +174,26 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         assert max(sizes) == 7
 
 
-def test_a_function_that_fails_in_a_thread_is_named(threads: Runner) -> None:
+def test_a_failing_function_is_reported_from_a_thread(threads: Runner) -> None:
     with open_trees(3) as trees:
-        written = [trees.write(each) for each in SIDES]
+        meta_ranges = [trees.write(each) for each in SIDES]
         before = trees.names()
         body = partial(
             merge_body, trees.workspace, parse_resolution("tests.support.strategies:failing")
         )
-        plan = plan_merge(*(each.ranges for each in written))
+        plan = plan_merge(*(each.ranges for each in meta_ranges))
         with pytest.raises(StrategyError, match=r"strategies:failing'.*no idea") as raised:
             run_plan(threads, body, plan, 100_000)
         assert "'base/ABC'" in str(raised.value)
         assert trees.names() == before
 
 
-def test_a_function_of_this_run_runs_in_threads(threads: Runner) -> None:
-    taken = "source"
-    resolution = parse_resolution(lambda conflicts, objects: [taken] * conflicts.num_rows)
+def test_a_local_function_runs_in_threads(threads: Runner) -> None:
+    side_name = "source"
+    resolution = parse_resolution(lambda conflicts, objects: [side_name] * conflicts.num_rows)
     with open_trees(3) as trees:
-        written = [trees.write(each) for each in SIDES]
-        plan = plan_merge(*(each.ranges for each in written))
+        meta_ranges = [trees.write(each) for each in SIDES]
+        plan = plan_merge(*(each.ranges for each in meta_ranges))
         body = partial(merge_body, trees.workspace, resolution)
         tree = trees.finish(run_plan(threads, body, plan, 50).pieces)
         assert trees.contents(tree) == {
@@ -203,7 +203,7 @@ def test_a_function_of_this_run_runs_in_threads(threads: Runner) -> None:
         }
 
 
-def test_keys_that_are_not_utf_8_are_decided() -> None:
+def test_keys_that_are_not_utf8_are_resolved() -> None:
     key = b"raw/\xff.csv"
     with open_trees(3) as trees:
         sides = [trees.write({key: each}) for each in (b"A", b"B", b"C")]

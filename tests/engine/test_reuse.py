@@ -1,4 +1,4 @@
-"""What a lost attempt has made is taken over: the tree is the same, and what is read has moved."""
+"""Results of a lost attempt are reused: the tree is the same, and only moved ranges are read."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class Attempting:
     body: Body
     layered: bool = False
     task_records: int = 1_000_000
-    made: ExecutedPlan | None = None
+    previous: ExecutedPlan | None = None
     reads: list[str] = field(default_factory=list)
 
     def attempt(self, plan: Plan) -> MetaRange:
-        rest = reusing(plan, self.made, layered=self.layered) if self.made else plan
+        rest = reusing(plan, self.previous, layered=self.layered) if self.previous else plan
         with recorded_reads() as self.reads:
             outcome = run_plan(self.trees.runner, self.body, rest, self.task_records)
             tree = self.trees.finish(outcome.pieces)
-        self.made = ExecutedPlan(plan, tree.ranges)
+        self.previous = ExecutedPlan(plan, tree.ranges)
         return tree
 
 
@@ -98,14 +98,14 @@ task_sizes = st.sampled_from((1, 20, 1_000_000))
     task_sizes,
 )
 @settings(max_examples=60)
-def test_commits_over_a_moving_head(
+def test_commits_over_a_moving_head_match_the_model(
     pairs: Contents,
     staged: list[tuple[Changes, bool]],
     turns: list[tuple[Changes, int, int]],
     range_records: int,
     task_records: int,
 ) -> None:
-    """Layers come on top and go at the bottom meanwhile, as when others put and commit."""
+    """Layers are added on top and removed at the bottom, as by concurrent puts and commits."""
     with open_trees(range_records) as trees:
         layers = [
             (trees.run(each) if as_run else trees.rows(each), each) for each, as_run in staged
@@ -113,18 +113,18 @@ def test_commits_over_a_moving_head(
         attempts = commits(trees, task_records)
         for change, first, last in [({}, 0, 4), *turns]:
             pairs = oracle.changed(pairs, change)
-            chosen = layers[first : first + last]
+            visible = layers[first : first + last]
             after = pairs
-            for _, layer in reversed(chosen):
+            for _, layer in reversed(visible):
                 after = oracle.changed(after, layer)
-            plan = layers_plan(trees.write(pairs), [layer for layer, _ in chosen])
+            plan = layers_plan(trees.write(pairs), [layer for layer, _ in visible])
             assert attempts.attempt(plan).id == oracle.meta_range_id(after, range_records)
 
 
 @pytest.mark.system
 @given(bases, changes, changes, moves, sizes, task_sizes, st.sampled_from(Strategy))
 @settings(max_examples=60)
-def test_merges_into_a_moving_dest(
+def test_merges_into_a_moving_dest_match_the_model(
     base: Contents,
     theirs: Changes,
     ours: Changes,
@@ -148,7 +148,7 @@ def test_merges_into_a_moving_dest(
 @pytest.mark.system
 @given(bases, bases, st.tuples(keys, keys), moves, sizes, task_sizes)
 @settings(max_examples=40)
-def test_imports_into_a_moving_head(
+def test_imports_into_a_moving_head_match_the_model(
     pairs: Contents,
     others: Contents,
     ends: tuple[bytes, bytes],
@@ -171,7 +171,7 @@ def test_imports_into_a_moving_head(
             assert attempts.attempt(plan).id == expected
 
 
-# --- what a second attempt reads ------------------------------------------------------------------
+# --- reads of a second attempt --------------------------------------------------------------------
 
 SIZE = 8
 PAIRS: Contents = {b"k%04d" % number: b"identity-%d" % (number % 3) for number in range(600)}
@@ -185,13 +185,13 @@ def trees() -> Iterator[Trees]:
 
 @pytest.fixture
 def tree(trees: Trees) -> MetaRange:
-    written = trees.write(PAIRS)
-    assert len(written.ranges) > 50
-    return written
+    meta_range = trees.write(PAIRS)
+    assert len(meta_range.ranges) > 50
+    return meta_range
 
 
 def spots(tree: MetaRange) -> list[RangeInfo]:
-    """Return ranges, none beside another, whose first key can change with nothing else."""
+    """Return separate ranges with a first key that can change alone."""
     fitting = [
         here
         for before, here in pairwise(tree.ranges[:-1])
@@ -201,7 +201,7 @@ def spots(tree: MetaRange) -> list[RangeInfo]:
 
 
 def inner_change(*ranges: RangeInfo) -> Changes:
-    """Return a change of the first record of ranges, which then ends none."""
+    """Return a change of the first record of each range, without a new range end."""
     return {each.min_key: other_identity(each.min_key) for each in ranges}
 
 
@@ -215,12 +215,12 @@ def moved(trees: Trees, head: MetaRange, change: Changes) -> MetaRange:
 
 
 def fresh(old: MetaRange, new: MetaRange) -> list[str]:
-    """Return the ids of the ranges that a tree has and another one has not."""
-    known = {each.id for each in old.ranges}
-    return [each.id for each in new.ranges if each.id not in known]
+    """Return the range ids of a new tree that an old tree lacks."""
+    old_ids = {each.id for each in old.ranges}
+    return [each.id for each in new.ranges if each.id not in old_ids]
 
 
-def test_what_others_changed_elsewhere_costs_no_read(trees: Trees, tree: MetaRange) -> None:
+def test_a_concurrent_change_elsewhere_costs_no_read(trees: Trees, tree: MetaRange) -> None:
     mine, theirs = spots(tree)[4:14], spots(tree)[1]
     layer = trees.rows(inner_change(*mine))
     attempts = commits(trees)
@@ -233,7 +233,7 @@ def test_what_others_changed_elsewhere_costs_no_read(trees: Trees, tree: MetaRan
     assert trees.names() - before == {after.id}
 
 
-def test_only_the_range_that_moved_is_read_again(trees: Trees, tree: MetaRange) -> None:
+def test_only_a_changed_range_is_read_again(trees: Trees, tree: MetaRange) -> None:
     mine = spots(tree)[4:14]
     layer = trees.rows(inner_change(*mine))
     attempts = commits(trees)
@@ -245,8 +245,8 @@ def test_only_the_range_that_moved_is_read_again(trees: Trees, tree: MetaRange) 
     assert len(attempts.reads) == 1
 
 
-def test_a_neighbour_whose_end_moved_is_no_reason_to_read(trees: Trees, tree: MetaRange) -> None:
-    """The interval of a piece begins where the range before it ends."""
+def test_a_moved_end_of_the_neighbour_costs_no_read(trees: Trees, tree: MetaRange) -> None:
+    """The interval of a piece starts at the end of the range before it."""
     here = spots(tree)[5]
     at = tree.ranges.index(here)
     new = tree.ranges[at - 1].max_key + b"-new"
@@ -258,8 +258,8 @@ def test_a_neighbour_whose_end_moved_is_no_reason_to_read(trees: Trees, tree: Me
     assert attempts.reads == []
 
 
-def test_layers_that_come_and_go_cost_no_read(trees: Trees, tree: MetaRange) -> None:
-    """The winner has committed the older layer; a writer has put a newer one on top."""
+def test_added_and_removed_layers_cost_no_read(trees: Trees, tree: MetaRange) -> None:
+    """The winner commits the older layer; a writer puts a newer one on top."""
     one, two, three = (trees.rows(inner_change(each)) for each in spots(tree)[3:6])
     attempts = commits(trees)
     attempts.attempt(layers_plan(tree, [two, one]))
@@ -268,7 +268,7 @@ def test_layers_that_come_and_go_cost_no_read(trees: Trees, tree: MetaRange) -> 
     assert attempts.reads == [spots(tree)[5].id]
 
 
-def test_a_run_beside_rows_is_taken_over(trees: Trees, tree: MetaRange) -> None:
+def test_a_run_beside_rows_is_reused(trees: Trees, tree: MetaRange) -> None:
     mine = spots(tree)[4:14]
     run = trees.run(inner_change(*mine))
     plan = partial(plan_apply, layers=[side_of(run)], touched=points(mine))
@@ -283,8 +283,8 @@ def points(ranges: Sequence[RangeInfo]) -> list[Interval]:
     return [Interval(each.min_key, each.min_key + b"\0") for each in ranges]
 
 
-def test_a_merge_reads_only_what_moved(trees: Trees, tree: MetaRange) -> None:
-    """Source and dest have both changed the same ranges, at different keys."""
+def test_a_merge_reads_only_changed_ranges_again(trees: Trees, tree: MetaRange) -> None:
+    """Source and dest change the same ranges, at different keys."""
     mine = spots(tree)[4:14]
     source = moved(trees, tree, inner_change(*mine))
     seconds = [min(key for key in PAIRS if key > each.min_key) for each in mine]
@@ -302,9 +302,7 @@ def test_a_merge_reads_only_what_moved(trees: Trees, tree: MetaRange) -> None:
     assert sorted(attempts.reads) == sorted([mine[5].id, theirs_id, new])
 
 
-def test_an_end_that_vanished_is_taken_over_with_what_it_was_joined_with(
-    trees: Trees, tree: MetaRange
-) -> None:
+def test_a_joined_range_is_reused_with_its_neighbour(trees: Trees, tree: MetaRange) -> None:
     here = spots(tree)[5]
     layer = trees.rows({here.max_key: None})
     attempts = commits(trees)
@@ -316,7 +314,7 @@ def test_an_end_that_vanished_is_taken_over_with_what_it_was_joined_with(
     assert attempts.reads == []
 
 
-def test_a_staged_record_that_was_none_over_the_old_head_is_one_over_the_new(
+def test_a_staged_record_without_effect_takes_effect_over_a_new_head(
     trees: Trees, tree: MetaRange
 ) -> None:
     here = spots(tree)[5]
@@ -328,7 +326,7 @@ def test_a_staged_record_that_was_none_over_the_old_head_is_one_over_the_new(
     assert attempts.attempt(layers_plan(head, [layer])) == tree
 
 
-def test_a_tail_that_was_open_is_cut_again_where_the_tree_now_goes_on(trees: Trees) -> None:
+def test_an_open_tail_is_split_again_in_a_longer_tree(trees: Trees) -> None:
     """The last range of a lost tree may end anywhere, whatever it has in common with a new one."""
     pairs = dict(list(PAIRS.items())[:100])
     *_, last = sorted(pairs)
@@ -361,11 +359,11 @@ def is_taken_over(old: Plan, new: Plan, layered: bool) -> bool:
     return rest.pieces != new.pieces
 
 
-def test_a_gap_before_a_piece_does_not_count() -> None:
+def test_a_gap_before_a_piece_is_ignored() -> None:
     assert is_taken_over(opened(BEFORE, (HERE,)), opened(AFTER, (HERE,)), True)
 
 
-def test_a_range_that_reaches_out_of_a_piece_has_other_records_in_another_interval() -> None:
+def test_a_range_beyond_its_piece_is_not_reused_in_another_interval() -> None:
     row = SideStream(rows=((b"d", b"stored"),))
     old, new = (
         Plan((OpenPiece(interval, (SideStream((HERE,)), SideStream((WIDE,)), row)),))
@@ -376,13 +374,13 @@ def test_a_range_that_reaches_out_of_a_piece_has_other_records_in_another_interv
 
 
 @pytest.mark.parametrize("layered", [True, False])
-def test_an_empty_layer_says_nothing_and_an_empty_side_of_a_merge_does(layered: bool) -> None:
+def test_an_empty_layer_is_ignored_but_an_empty_merge_side_is_not(layered: bool) -> None:
     old = opened(BEFORE, (HERE,), (), (THERE,))
     new = opened(BEFORE, (HERE,), (THERE,), ())
     assert is_taken_over(old, old, layered)
     assert is_taken_over(old, new, layered) == layered
 
 
-def test_an_empty_base_is_no_layer() -> None:
+def test_an_empty_base_is_not_a_layer() -> None:
     old, new = opened(BEFORE, (), (HERE,)), opened(BEFORE, (HERE,), ())
     assert not is_taken_over(old, new, True)

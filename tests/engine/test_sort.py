@@ -1,4 +1,4 @@
-"""The sort of runs: what is in order stays as it is, what is large goes to files."""
+"""The sort of runs: sorted input stays as it is, and large input is sorted in files."""
 
 from __future__ import annotations
 
@@ -50,60 +50,60 @@ def sorted_shares(files: list[SortedFile], share_bytes: int) -> list[list[Record
 
 
 @given(unique_rows, st.integers(1, 7), sizes, sizes, st.sampled_from([1, 50, 1_000_000]))
-def test_records_are_sorted_by_key_as_bytes(
+def test_records_are_sorted_by_the_bytes_of_their_keys(
     records: list[Record], size: int, sort_bytes: int, share_bytes: int, batch_bytes: int
 ) -> None:
     with memory_folder() as scratch, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sorting, "_BATCH_BYTES", batch_bytes)
         patched.setattr(sorting, "_SAMPLE_BYTES", batch_bytes)
         files = sort_to_files(iter, scratch, batches_of(records, size), sort_bytes)
-        found = sorted_shares(files, share_bytes)
-    assert [row for share in found for row in share] == sorted(records)
-    assert all(found), "a share without a record"
+        shares = sorted_shares(files, share_bytes)
+    assert [row for share in shares for row in share] == sorted(records)
+    assert all(shares), "a share without a record"
 
 
 @given(rows, st.integers(1, 7), sizes, sizes)
-def test_records_of_one_key_are_in_one_share(
+def test_records_with_equal_keys_are_in_one_share(
     records: list[Record], size: int, sort_bytes: int, share_bytes: int
 ) -> None:
     with memory_folder() as scratch:
         files = sort_to_files(iter, scratch, batches_of(records, size), sort_bytes)
-        found = sorted_shares(files, share_bytes)
-    flat = [row for share in found for row in share]
+        shares = sorted_shares(files, share_bytes)
+    flat = [row for share in shares for row in share]
     assert sorted(flat) == sorted(records)
     assert [key for key, _ in flat] == sorted(key for key, _ in records)
-    keys = [{key for key, _ in share} for share in found]
+    keys = [{key for key, _ in share} for share in shares]
     assert sum(map(len, keys)) == len(set().union(*keys)), "a key is in two shares"
 
 
 @pytest.fixture
 def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Note how many records were sorted together after they had been sorted in their files."""
-    noted: list[int] = []
+    sizes: list[int] = []
     sort = sorting._sorted
 
     def noting(table: pa.Table) -> pa.Table:
-        noted.append(table.num_rows)
+        sizes.append(table.num_rows)
         return sort(table)
 
     monkeypatch.setattr(sorting, "_sorted", noting)
-    return noted
+    return sizes
 
 
-def test_slices_that_do_not_overlap_are_not_merged(tmp_path: Path, merged: list[int]) -> None:
+def test_disjoint_slices_are_not_merged(tmp_path: Path, merged: list[int]) -> None:
     records = [(b"%05d" % number, b"x" * 20) for number in range(10_000)]
     batches = batches_of(records, 1000)
     # Slices in any order: each holds keys that no other has between its own.
     files = sort_to_files(iter, tmp_path, [batches[at * 7 % 10] for at in range(10)], 20_000)
     assert len(files) > 5
     merged.clear()
-    found = sorted_shares(files, 50_000)
-    assert len(found) > 3
-    assert [row for share in found for row in share] == records
+    shares = sorted_shares(files, 50_000)
+    assert len(shares) > 3
+    assert [row for share in shares for row in share] == records
     assert merged == []
 
 
-def test_only_what_overlaps_is_merged(tmp_path: Path, merged: list[int]) -> None:
+def test_only_overlapping_slices_are_merged(tmp_path: Path, merged: list[int]) -> None:
     low = [(b"a%05d" % number, b"x" * 20) for number in range(2000)]
     odd = [(b"b%05d" % number, b"x" * 20) for number in range(1, 100, 2)]
     even = [(b"b%05d" % number, b"x" * 20) for number in range(0, 100, 2)]
@@ -113,18 +113,18 @@ def test_only_what_overlaps_is_merged(tmp_path: Path, merged: list[int]) -> None
     assert merged == [100]
 
 
-def test_a_sort_holds_no_more_than_its_bytes(tmp_path: Path, merged: list[int]) -> None:
+def test_a_sort_stays_within_its_memory_limit(tmp_path: Path, merged: list[int]) -> None:
     records = [(b"%05d" % (number * 7919 % 20_000), b"x" * 20) for number in range(20_000)]
-    held: list[int] = []
+    file_counts: list[int] = []
 
     def source() -> Iterator[pa.RecordBatch]:
         for batch in batches_of(records, 100):
-            held.append(len(list(tmp_path.iterdir())))
+            file_counts.append(len(list(tmp_path.iterdir())))
             yield batch
 
     files = sort_to_files(iter, tmp_path, source(), 100_000)
-    assert held == sorted(held)
-    assert len(set(held)) == len(files) > 5, "files are written while the source is read"
+    assert file_counts == sorted(file_counts)
+    assert len(set(file_counts)) == len(files) > 5, "files are written while the source is read"
     assert max(merged) < 4000
     merged.clear()
     assert [row for share in sorted_shares(files, 100_000) for row in share] == sorted(records)
@@ -132,26 +132,26 @@ def test_a_sort_holds_no_more_than_its_bytes(tmp_path: Path, merged: list[int]) 
     assert max(merged) < 20_000
 
 
-def test_a_key_without_end_is_streamed(tmp_path: Path, merged: list[int]) -> None:
-    """A column of one value, by mistake, must fail by its key, and not for want of memory."""
+def test_one_key_with_many_records_is_streamed(tmp_path: Path, merged: list[int]) -> None:
+    """A column with one value must fail because of its key, not for lack of memory."""
     records = [(b"m", b"x" * 20)] * 5000
     files = sort_to_files(iter, tmp_path, batches_of([(b"a", b""), *records, (b"z", b"")], 500))
     merged.clear()
-    found = sorted_shares(files, 10_000)
-    keys = [key for share in found for key, _ in share]
+    shares = sorted_shares(files, 10_000)
+    keys = [key for share in shares for key, _ in share]
     assert keys == [b"a", *[b"m"] * 5000, b"z"]
     assert sum(merged) < 500
 
 
 @pytest.mark.parametrize("batches", [[], [record_batch([])]], ids=["no batch", "an empty one"])
-def test_no_record_is_no_share(batches: list[Any], tmp_path: Path) -> None:
+def test_no_record_makes_no_share(batches: list[Any], tmp_path: Path) -> None:
     files = sort_to_files(iter, tmp_path, batches)
     assert files == []
     assert key_shares(files, 100) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_source_is_a_table_or_batches_and_comes_in_small_parts() -> None:
+def test_a_source_is_split_into_small_batches() -> None:
     table = pa.table({"key": range(80_000)})
     for source in (table, iter(table.to_batches())):
         parts = list(source_batches(source))

@@ -45,14 +45,14 @@ class TestThreadRunner(RunnerContract):
 
 @pytest.fixture
 def own() -> Iterator[ThreadRunner]:
-    """Return a runner that a test may close."""
+    """Return a runner that the test may close."""
     runner = ThreadRunner(2)
     yield runner
     runner.close()
 
 
 def names(runner: ThreadRunner, rows: int = 12) -> set[str]:
-    """Return the names of the threads that run some tasks."""
+    """Return the names of the task threads."""
     batches = list(runner.collect(thread_body, work_of(rows)))
     return {name for batch in batches for name in batch.column("thread").to_pylist()}
 
@@ -62,7 +62,7 @@ def task_threads() -> set[threading.Thread]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that must come; the time limit of tests is that of this, too."""
+    """Wait for a condition, limited only by the test's timeout."""
     while not condition():
         time.sleep(0.01)
 
@@ -70,14 +70,14 @@ def until(condition: Callable[[], bool]) -> None:
 # --- where tasks run ------------------------------------------------------------------------------
 
 
-def test_tasks_run_in_threads_that_stay(own: ThreadRunner) -> None:
+def test_tasks_reuse_their_threads(own: ThreadRunner) -> None:
     before = task_threads()
-    found = names(own) | names(own) | names(own)
-    assert found <= {f"{TASK_THREAD}-0", f"{TASK_THREAD}-1"}
+    thread_names = names(own) | names(own) | names(own)
+    assert thread_names <= {f"{TASK_THREAD}-0", f"{TASK_THREAD}-1"}
     assert 1 <= len(task_threads() - before) <= 2
 
 
-def test_tasks_run_at_the_same_time(own: ThreadRunner, tmp_path: Path) -> None:
+def test_tasks_run_concurrently(own: ThreadRunner, tmp_path: Path) -> None:
     def both_have_begun() -> bool:
         return len(list(tmp_path.glob("begun-*"))) == 2
 
@@ -92,7 +92,7 @@ def test_tasks_run_at_the_same_time(own: ThreadRunner, tmp_path: Path) -> None:
     assert both_have_begun()
 
 
-def test_nothing_starts_before_the_first_task(own: ThreadRunner) -> None:
+def test_no_thread_starts_before_the_first_task(own: ThreadRunner) -> None:
     before = task_threads()
     assert list(own.collect(thread_body, work_of(0))) == []
     (here,) = own.stream(thread_body, work_of(1))
@@ -100,14 +100,14 @@ def test_nothing_starts_before_the_first_task(own: ThreadRunner) -> None:
     assert task_threads() == before
 
 
-def test_the_first_rows_of_a_stream_wait_for_no_thread(own: ThreadRunner) -> None:
+def test_the_first_rows_of_a_stream_need_no_thread(own: ThreadRunner) -> None:
     before = task_threads()
     stream = own.stream(several_batches_body, work_of(50))
     assert next(stream).column("seen").to_pylist() == [[0, 0]]
     assert task_threads() == before
 
 
-def test_a_stream_runs_some_tasks_ahead_and_no_more(own: ThreadRunner, tmp_path: Path) -> None:
+def test_a_stream_runs_a_limited_number_of_tasks_ahead(own: ThreadRunner, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     stream = own.stream(partial(waiting_body, tmp_path), work_of(100))
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_a_stream_runs_some_tasks_ahead_and_no_more(own: ThreadRunner, tmp_path:
     assert len(list(tmp_path.glob("begun-*"))) < 20
 
 
-def test_closing_ends_the_threads_and_the_next_task_starts_new_ones(own: ThreadRunner) -> None:
+def test_a_closed_runner_starts_new_threads_for_the_next_task(own: ThreadRunner) -> None:
     before = task_threads()
     names(own)
     started = task_threads() - before
@@ -132,18 +132,18 @@ def test_closing_ends_the_threads_and_the_next_task_starts_new_ones(own: ThreadR
     assert task_threads() == before
 
 
-def test_callers_in_several_threads_share_the_threads(own: ThreadRunner) -> None:
-    found: list[set[str]] = []
-    callers = [threading.Thread(target=lambda: found.append(names(own))) for _ in range(4)]
+def test_concurrent_callers_share_the_threads(own: ThreadRunner) -> None:
+    thread_names: list[set[str]] = []
+    callers = [threading.Thread(target=lambda: thread_names.append(names(own))) for _ in range(4)]
     for each in callers:
         each.start()
     for each in callers:
         each.join()
-    assert len(found) == 4
-    assert len(set().union(*found)) <= 2
+    assert len(thread_names) == 4
+    assert len(set().union(*thread_names)) <= 2
 
 
-def test_tasks_are_small_enough_to_share_out_and_no_smaller() -> None:
+def test_task_size_is_within_its_limits() -> None:
     runner = ThreadRunner(4)
     assert [runner.task_records(each) for each in (0, 1_000_000, 10**9)] == [
         20_000,
@@ -167,7 +167,7 @@ def position_body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_a_sort_is_shared_out_by_slices_and_by_keys(threads: ThreadRunner, tmp_path: Path) -> None:
+def test_a_sort_is_split_into_slices_and_key_ranges(threads: ThreadRunner, tmp_path: Path) -> None:
     records = [(b"%04d" % (number * 701 % 1000), b"x" * 20) for number in range(1000)]
     batches = [record_batch(records[at : at + 10]) for at in range(0, 1000, 10)]
     keys = keys_in(threads.sort_and_collect(iter, keys_body, iter(batches)))
@@ -180,7 +180,7 @@ def test_a_sort_is_shared_out_by_slices_and_by_keys(threads: ThreadRunner, tmp_p
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_a_source_is_read_as_it_is_sorted(threads: ThreadRunner, tmp_path: Path) -> None:
+def test_a_source_is_read_during_its_sort(threads: ThreadRunner, tmp_path: Path) -> None:
     """It may be larger than memory: only some slices wait for a thread."""
     ahead: list[int] = []
 
@@ -203,7 +203,7 @@ def paths_encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield record_batch([(key, b"stored") for key in keys])
 
 
-def test_a_table_in_path_order_is_sorted_by_no_file(
+def test_a_table_in_path_order_is_sorted_without_files(
     threads: ThreadRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task has consecutive rows. A repeated or missing path needs the sort."""
@@ -222,7 +222,7 @@ def test_a_table_in_path_order_is_sorted_by_no_file(
         assert (len(counts) > 1) == (runner is threads)
 
 
-def test_an_error_of_a_source_is_that_error(threads: ThreadRunner) -> None:
+def test_an_error_of_a_source_is_raised(threads: ThreadRunner) -> None:
     def source() -> Iterator[pa.RecordBatch]:
         yield record_batch([(b"a", b"")])
         raise errors.MissingFileError("of the source")
@@ -234,13 +234,13 @@ def test_an_error_of_a_source_is_that_error(threads: ThreadRunner) -> None:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def test_an_error_of_several_parts_arrives_whole(threads: ThreadRunner) -> None:
+def test_an_error_keeps_its_attributes(threads: ThreadRunner) -> None:
     with pytest.raises(MergeConflictError) as raised:
         list(threads.collect(conflict_body, work_of(1)))
     assert (str(raised.value), raised.value.conflicts, raised.value.count) == ("two", ["a", "b"], 2)
 
 
-def test_a_failed_plan_leaves_no_task_behind(own: ThreadRunner, tmp_path: Path) -> None:
+def test_a_failed_plan_leaves_no_running_task(own: ThreadRunner, tmp_path: Path) -> None:
     def fail_or_wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             position = batch.column("position")[0].as_py()
@@ -254,8 +254,8 @@ def test_a_failed_plan_leaves_no_task_behind(own: ThreadRunner, tmp_path: Path) 
 
     with pytest.raises(ZeroDivisionError):
         list(own.collect(fail_or_wait, work_of(200)))
-    begun, done = (len(list(tmp_path.glob(f"{each}-*"))) for each in ("begun", "done"))
-    assert begun == done
+    started, done = (len(list(tmp_path.glob(f"{each}-*"))) for each in ("begun", "done"))
+    assert started == done
     with pytest.raises(ZeroDivisionError):
         list(own.collect(broken_body, work_of(200)))
     assert len(names(own)) <= 2
@@ -286,7 +286,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_ends_a_program_whose_tasks_wait(tmp_path: Path) -> None:
+def test_an_interrupt_stops_a_program_with_waiting_tasks(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -298,6 +298,6 @@ def test_an_interrupt_ends_a_program_whose_tasks_wait(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    said, words = process.communicate(timeout=20)
-    assert (process.returncode, said, words) == (130, "interrupted\n", "")
+    output, words = process.communicate(timeout=20)
+    assert (process.returncode, output, words) == (130, "interrupted\n", "")
     assert list(tmp_path.glob("done-*")) == []

@@ -25,8 +25,8 @@ fsspec.register_implementation("lakefs", SparklakeFileSystem, clobber=True)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with memory_folder() as made:
-        yield made
+    with memory_folder() as path:
+        yield path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What fsspec asks of every file system.
+"""fsspec's own tests of a file system.
 
 It is asked without empty directories: a directory is there as long as an object is below it. So the
 tests that make an empty one, and then see it, put an object into it first, as they do for S3.

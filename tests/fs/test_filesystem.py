@@ -1,4 +1,4 @@
-"""Lakes as a file system: what it lists, reads, writes and refuses."""
+"""Lakes as a file system: listings, reads, writes and rejected calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tree(repo: Repository, main: Branch) -> Branch:
 # --- listings -------------------------------------------------------------------------------------
 
 
-def test_the_root_has_repositories_and_these_have_refs(
+def test_the_root_lists_repositories_and_a_repository_lists_refs(
     fs: SparklakeFileSystem, lake: Lake, repo: Repository, folder: Path
 ) -> None:
     lake.create_repository("another", str(folder / "another"))
@@ -65,7 +65,7 @@ def test_the_root_has_repositories_and_these_have_refs(
         assert fs.info(f"lakefs://{path}/") == {"name": path, "size": 0, "type": "directory"}
 
 
-def test_a_level_of_a_ref(fs: SparklakeFileSystem, tree: Branch) -> None:
+def test_one_level_of_a_ref_is_listed(fs: SparklakeFileSystem, tree: Branch) -> None:
     assert fs.ls("lakefs://repo/main", detail=False) == [
         *("repo/main/a", "repo/main/d.txt", "repo/main/d")
     ]
@@ -81,7 +81,7 @@ def test_a_level_of_a_ref(fs: SparklakeFileSystem, tree: Branch) -> None:
     )
 
 
-def test_all_below_is_found(fs: SparklakeFileSystem, tree: Branch) -> None:
+def test_everything_below_a_path_is_found(fs: SparklakeFileSystem, tree: Branch) -> None:
     files = [f"repo/main/{path}" for path in sorted(TREE)]
     assert fs.find("lakefs://repo/main") == files
     assert fs.find("repo/main/d") == ["repo/main/d/e", "repo/main/d/f/g"]
@@ -107,7 +107,7 @@ def test_all_below_is_found(fs: SparklakeFileSystem, tree: Branch) -> None:
     assert (fs.du("repo/main"), fs.du("repo/main/d")) == (10, 5)
 
 
-def test_any_ref_is_read(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
+def test_any_ref_can_be_read(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
     first = repo.create_tag("v1", "main")
     tree.put("a", b"second")
     second = tree.commit("second")
@@ -131,7 +131,9 @@ def test_any_ref_is_read(fs: SparklakeFileSystem, repo: Repository, tree: Branch
 
 
 @pytest.mark.parametrize("key", ODD)
-def test_names_are_verbatim(fs: SparklakeFileSystem, repo: Repository, key: str) -> None:
+def test_unusual_names_are_used_verbatim(
+    fs: SparklakeFileSystem, repo: Repository, key: str
+) -> None:
     path = f"lakefs://repo/main/t/{key}"
     with fs.open(path, "wb") as file:
         file.write(key.encode())
@@ -146,7 +148,7 @@ def test_names_are_verbatim(fs: SparklakeFileSystem, repo: Repository, key: str)
     assert fs.find("repo/main/t") == [other]
 
 
-def test_what_is_not_there(fs: SparklakeFileSystem, tree: Branch) -> None:
+def test_a_missing_path_does_not_exist(fs: SparklakeFileSystem, tree: Branch) -> None:
     for path in (
         *("repo/main/b", "repo/main/a/b", "repo/main/dd", "repo/nothing/a", "nothing/main/a"),
         *("repo/main~9/a", "repo/nothing", "nothing", "UPPER/main", "repo/a b/c", "repo/main/../x"),
@@ -164,7 +166,9 @@ def test_what_is_not_there(fs: SparklakeFileSystem, tree: Branch) -> None:
             fs.cat_file(path)
 
 
-def test_what_cannot_be_known_is_no_answer(fs: SparklakeFileSystem, repo: Repository) -> None:
+def test_an_unreachable_store_is_an_error_not_a_missing_path(
+    fs: SparklakeFileSystem, repo: Repository
+) -> None:
     def failing(*_: object) -> object:
         raise RefStoreUnavailableError("away")
 
@@ -178,7 +182,7 @@ def test_what_cannot_be_known_is_no_answer(fs: SparklakeFileSystem, repo: Reposi
             fs.find("repo/main", maxdepth=1)
 
 
-def test_names_of_directories_elsewhere_are_left_out(
+def test_directory_markers_are_not_listed(
     fs: SparklakeFileSystem, repo: Repository, main: Branch
 ) -> None:
     main.put("t/", b"")
@@ -189,7 +193,7 @@ def test_names_of_directories_elsewhere_are_left_out(
     assert fs.ls("repo/main/t") == []
 
 
-def test_a_repository_that_is_made_anew_is_seen(
+def test_a_recreated_repository_is_visible(
     fs: SparklakeFileSystem, lake: Lake, tree: Branch, folder: Path
 ) -> None:
     assert fs.exists("repo/main/a")
@@ -204,7 +208,7 @@ def test_a_repository_that_is_made_anew_is_seen(
 # --- contents -------------------------------------------------------------------------------------
 
 
-def test_parts_of_a_file(fs: SparklakeFileSystem, main: Branch) -> None:
+def test_parts_of_a_file_are_read(fs: SparklakeFileSystem, main: Branch) -> None:
     body = bytes(range(256)) * 40_000
     main.put("large", body)
     with recorded_parts() as parts:
@@ -230,25 +234,23 @@ def test_parts_of_a_file(fs: SparklakeFileSystem, main: Branch) -> None:
             assert (again.tell(), again.size, again.read(3)) == (5, len(body), body[5:8])
 
 
-def test_facts_of_a_file(fs: SparklakeFileSystem, main: Branch) -> None:
+def test_a_file_has_info_and_a_checksum(fs: SparklakeFileSystem, main: Branch) -> None:
     before = datetime.now(timezone.utc)
     main.put("a", b"1", {"k": "v"}, "text/x")
     info = fs.info("repo/main/a")
     assert (info["size"], info["content_type"], info["metadata"]) == (1, "text/x", {"k": "v"})
     assert abs((fs.modified("repo/main/a") - before).total_seconds()) < 60
     assert fs.created("repo/main/a") == fs.modified("repo/main/a")
-    known = fs.checksum("repo/main/a"), fs.ukey("repo/main/a")
-    assert known == (fs.checksum("repo/main/a"), fs.ukey("repo/main/a"))
+    before_change = fs.checksum("repo/main/a"), fs.ukey("repo/main/a")
+    assert before_change == (fs.checksum("repo/main/a"), fs.ukey("repo/main/a"))
     main.put("a", b"2")
-    assert fs.checksum("repo/main/a") != known[0]
-    assert fs.ukey("repo/main/a") != known[1]
+    assert fs.checksum("repo/main/a") != before_change[0]
+    assert fs.ukey("repo/main/a") != before_change[1]
     with pytest.raises(NotImplementedError):
         fs.sign("repo/main/a")
 
 
-def test_a_file_that_is_lost_is_no_file_that_never_was(
-    fs: SparklakeFileSystem, main: Branch
-) -> None:
+def test_a_lost_object_is_not_a_missing_path(fs: SparklakeFileSystem, main: Branch) -> None:
     Path(main.put("a", b"1").address.removeprefix("file://")).unlink()
     assert fs.exists("repo/main/a")
     with pytest.raises(MissingFileError) as raised:
@@ -258,7 +260,7 @@ def test_a_file_that_is_lost_is_no_file_that_never_was(
         fs.get_mapper("repo/main").get("a")
 
 
-def test_text_is_utf_8(fs: SparklakeFileSystem, repo: Repository) -> None:
+def test_text_is_utf8_by_default(fs: SparklakeFileSystem, repo: Repository) -> None:
     fs.write_text("repo/main/t", "é\n東京")
     assert repo.read_bytes("main", "t") == "é\n東京".encode()
     assert fs.read_text("repo/main/t") == "é\n東京"
@@ -270,7 +272,7 @@ def test_text_is_utf_8(fs: SparklakeFileSystem, repo: Repository) -> None:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_staged(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
+def test_writes_are_staged(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
     fs.pipe("lakefs://repo/main/a", b"new")
     fs.touch("repo/main/empty")
     with fsspec.core.OpenFile(fs, "repo/main/opened", "wb") as file:
@@ -287,7 +289,7 @@ def write_and_fail(file: IO[Any], body: str | bytes) -> None:
     raise KeyError
 
 
-def test_what_raises_stages_nothing(fs: SparklakeFileSystem, main: Branch) -> None:
+def test_a_failed_write_stages_nothing(fs: SparklakeFileSystem, main: Branch) -> None:
     for mode in ("wb", "w"):
         with pytest.raises(KeyError), fs.open("repo/main/x", mode) as file:
             write_and_fail(file, b"1" if mode == "wb" else "1")
@@ -302,7 +304,7 @@ def test_what_raises_stages_nothing(fs: SparklakeFileSystem, main: Branch) -> No
     assert not main.is_dirty
 
 
-def test_only_branches_are_written_to(
+def test_only_branches_can_be_written(
     fs: SparklakeFileSystem, repo: Repository, tree: Branch, tmp_path: Path
 ) -> None:
     repo.create_tag("v1", "main")
@@ -342,7 +344,7 @@ def test_only_branches_are_written_to(
     assert not tree.is_dirty
 
 
-def test_a_folder_is_put_and_got(
+def test_a_folder_is_uploaded_and_downloaded(
     fs: SparklakeFileSystem, repo: Repository, main: Branch, tmp_path: Path
 ) -> None:
     for path, body in TREE.items():
@@ -363,7 +365,7 @@ def test_a_folder_is_put_and_got(
     }
 
 
-def test_copies_copy_no_byte(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
+def test_a_copy_copies_no_bytes(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
     repo.create_branch("dev", "main")
     fs.copy("repo/main/d", "repo/dev/x/", recursive=True)
     assert paths(repo, "dev$") == ["x/d/e", "x/d/f/g"]
@@ -376,7 +378,9 @@ def test_copies_copy_no_byte(fs: SparklakeFileSystem, repo: Repository, tree: Br
         fs.copy("repo/main/a", "other/main/a")
 
 
-def test_moves(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
+def test_files_and_folders_are_moved(
+    fs: SparklakeFileSystem, repo: Repository, tree: Branch
+) -> None:
     fs.mv("repo/main/d", "repo/main/e", recursive=True)
     assert paths(repo, "main") == ["a", "d.txt", "e/e", "e/f/g"]
     fs.mv("repo/main/a", "repo/main/b")
@@ -393,7 +397,9 @@ def test_moves(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
         fs.mv("repo/main/nothing", "repo/main/y")
 
 
-def test_removals(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
+def test_files_and_folders_are_removed(
+    fs: SparklakeFileSystem, repo: Repository, tree: Branch
+) -> None:
     with pytest.raises(IsADirectoryError):
         fs.rm("repo/main/d")
     for recursive in (True, False):
@@ -415,7 +421,7 @@ def test_removals(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> No
     assert contents(repo, "main@") == TREE
 
 
-def test_writers_at_the_same_time(lake: Lake, repo: Repository) -> None:
+def test_concurrent_writers_all_succeed(lake: Lake, repo: Repository) -> None:
     def write(number: int) -> None:
         fs = SparklakeFileSystem(lake=lake)
         with fs.open(f"repo/main/{number % 12}/{number}", "wb") as file:
@@ -431,7 +437,7 @@ def test_writers_at_the_same_time(lake: Lake, repo: Repository) -> None:
 # --- transactions ---------------------------------------------------------------------------------
 
 
-def test_a_transaction_stages_at_once(
+def test_a_transaction_stages_its_writes_together(
     fs: SparklakeFileSystem, repo: Repository, tree: Branch, tmp_path: Path
 ) -> None:
     dev = repo.create_branch("dev", "main")
@@ -453,7 +459,7 @@ def test_a_transaction_stages_at_once(
     assert fs.exists("repo/main/later")
 
 
-def test_a_transaction_that_raises_stages_nothing(
+def test_a_failed_transaction_stages_nothing(
     fs: SparklakeFileSystem, repo: Repository, tree: Branch
 ) -> None:
     def write(then: Callable[[], object]) -> None:
@@ -487,8 +493,8 @@ def remote() -> Iterator[SparklakeFileSystem]:
     SparklakeFileSystem.clear_instance_cache()
 
 
-def test_secrets_are_not_told(remote: SparklakeFileSystem) -> None:
-    said = [
+def test_secrets_are_not_shown(remote: SparklakeFileSystem) -> None:
+    texts = [
         repr(remote),
         str(remote),
         remote.to_json(),
@@ -499,7 +505,7 @@ def test_secrets_are_not_told(remote: SparklakeFileSystem) -> None:
     ]
     with pytest.raises(RefStoreUnavailableError) as raised:
         remote.ls("repo")
-    for text in (*said, str(raised.value)):
+    for text in (*texts, str(raised.value)):
         assert "s3cr3t" not in text
     assert "127.0.0.1" in repr(remote)
     assert SECRET not in repr(fsspec.filesystem("lakefs", dsn=f"host=x password='{SECRET}'"))
@@ -519,7 +525,9 @@ def test_a_pickle_opens_the_same_lake(remote: SparklakeFileSystem) -> None:
     assert connect.call_args.args[1] == DSN
 
 
-def test_a_file_system_on_an_open_lake_stays_here(fs: SparklakeFileSystem, lake: Lake) -> None:
+def test_a_file_system_with_an_open_lake_cannot_be_pickled(
+    fs: SparklakeFileSystem, lake: Lake
+) -> None:
     for call in (pickle.dumps, SparklakeFileSystem.to_json):
         with pytest.raises(InvalidInputError, match="SPARKLAKE_DSN"):
             call(fs)

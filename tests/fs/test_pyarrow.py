@@ -1,4 +1,4 @@
-"""What pyarrow expects of every file system: its own tests, which it ships.
+"""pyarrow's own tests of a file system.
 
 A folder exists as long as an object is below it. So a folder that these tests create has one.
 """
@@ -42,7 +42,7 @@ for _name, _test in vars(test_fs).items():
 
 
 class Handler(FSSpecHandler):  # type: ignore[misc]
-    """The handler of a file system, whose new folders contain an object."""
+    """A handler that creates folders with an object in them."""
 
     def create_dir(self, path: str, recursive: bool) -> None:
         self.fs.touch(f"{path.rstrip('/')}/object")

@@ -1,4 +1,4 @@
-"""Tables that pandas, polars, duckdb and pyarrow write to a branch and read at any ref."""
+"""pandas, polars, duckdb and pyarrow write tables to a branch and read them at any ref."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def options(lake: Lake) -> dict[str, Any]:
     return {"lake": lake}
 
 
-def test_pandas(repo: Repository, options: dict[str, Any]) -> None:
+def test_pandas_reads_and_writes_tables(repo: Repository, options: dict[str, Any]) -> None:
     frame = TABLE.to_pandas()
     path = "lakefs://repo/main/t/a b%.parquet"
     frame.to_parquet(path, storage_options=options)
@@ -51,26 +51,26 @@ def test_pandas(repo: Repository, options: dict[str, Any]) -> None:
     frame.to_json("lakefs://repo/main/t.json", orient="records", storage_options=options)
     repo.branch("main").commit("first")
     frame.iloc[:1].to_parquet(path, storage_options=options)
-    found = pd.read_parquet(path.replace("main", "main@"), storage_options=options)
-    pd.testing.assert_frame_equal(found, frame)
+    actual = pd.read_parquet(path.replace("main", "main@"), storage_options=options)
+    pd.testing.assert_frame_equal(actual, frame)
     assert len(pd.read_parquet(path, columns=["id"], storage_options=options)) == 1
-    found = pd.read_csv("lakefs://repo/main/t.csv", storage_options=options)
-    pd.testing.assert_frame_equal(found, frame)
-    found = pd.read_json("lakefs://repo/main/t.json", storage_options=options)
-    pd.testing.assert_frame_equal(found, frame)
+    actual = pd.read_csv("lakefs://repo/main/t.csv", storage_options=options)
+    pd.testing.assert_frame_equal(actual, frame)
+    actual = pd.read_json("lakefs://repo/main/t.json", storage_options=options)
+    pd.testing.assert_frame_equal(actual, frame)
 
 
-def test_pandas_partitions(repo: Repository, options: dict[str, Any]) -> None:
+def test_pandas_reads_and_writes_partitions(repo: Repository, options: dict[str, Any]) -> None:
     frame = TABLE.to_pandas()
     frame.to_parquet("lakefs://repo/main/t", partition_cols=["day"], storage_options=options)
     folders = {path.rpartition("/")[0] for path in paths(repo, "main")}
     assert folders == {"t/day=a", "t/day=b%20c", "t/day=%C3%A9"}
-    found = pd.read_parquet("lakefs://repo/main/t", storage_options=options).sort_values("id")
-    assert found["day"].astype(str).tolist() == ["a", "b c", "é"]
-    assert found["id"].tolist() == [1, 2, 3]
+    actual = pd.read_parquet("lakefs://repo/main/t", storage_options=options).sort_values("id")
+    assert actual["day"].astype(str).tolist() == ["a", "b c", "é"]
+    assert actual["id"].tolist() == [1, 2, 3]
 
 
-def test_pyarrow_dataset(repo: Repository, arrow: pa.fs.PyFileSystem) -> None:
+def test_pyarrow_reads_and_writes_datasets(repo: Repository, arrow: pa.fs.PyFileSystem) -> None:
     schema = pa.schema([TABLE.schema.field("day")])
     parts = ds.partitioning(schema, flavor="hive")
     for number in range(2):
@@ -84,9 +84,9 @@ def test_pyarrow_dataset(repo: Repository, arrow: pa.fs.PyFileSystem) -> None:
             existing_data_behavior="overwrite_or_ignore",
         )
     repo.branch("main").commit("twice")
-    found = ds.dataset("repo/main~0/t", filesystem=arrow, partitioning=parts)
-    assert len(found.files) == 6
-    assert found.to_table(filter=ds.field("day") == "b c")["id"].to_pylist() == [2, 2]
+    dataset = ds.dataset("repo/main~0/t", filesystem=arrow, partitioning=parts)
+    assert len(dataset.files) == 6
+    assert dataset.to_table(filter=ds.field("day") == "b c")["id"].to_pylist() == [2, 2]
     ds.write_dataset(
         TABLE.slice(0, 1),
         "repo/main/t",
@@ -95,8 +95,8 @@ def test_pyarrow_dataset(repo: Repository, arrow: pa.fs.PyFileSystem) -> None:
         partitioning=parts,
         existing_data_behavior="delete_matching",
     )
-    found = ds.dataset("repo/main/t", filesystem=arrow, partitioning=parts)
-    assert found.count_rows() == 5
+    dataset = ds.dataset("repo/main/t", filesystem=arrow, partitioning=parts)
+    assert dataset.count_rows() == 5
     arrow.delete_dir("repo/main/t/day=a")
     assert ds.dataset("repo/main/t", filesystem=arrow, partitioning=parts).count_rows() == 4
     arrow.move("repo/main/t", "repo/main/moved")
@@ -119,22 +119,24 @@ def test_pyarrow_dataset(repo: Repository, arrow: pa.fs.PyFileSystem) -> None:
         assert pyarrow.csv.read_csv(stream).equals(TABLE)
 
 
-def test_polars(repo: Repository, fs: SparklakeFileSystem, arrow: pa.fs.PyFileSystem) -> None:
+def test_polars_reads_and_writes_tables(
+    repo: Repository, fs: SparklakeFileSystem, arrow: pa.fs.PyFileSystem
+) -> None:
     frame = pl.from_arrow(TABLE)
     assert isinstance(frame, pl.DataFrame)
     with fs.open("lakefs://repo/main/t/1.parquet", "wb") as file:
         frame.write_parquet(file)
     with fs.open("lakefs://repo/main/t/1.parquet") as file:
         assert pl.read_parquet(file, columns=["id"])["id"].to_list() == [1, 2, 3]
-    found = pl.scan_pyarrow_dataset(ds.dataset("repo/main/t", filesystem=arrow))
-    assert found.filter(pl.col("id") > 2).collect()["day"].to_list() == ["é"]
+    scan = pl.scan_pyarrow_dataset(ds.dataset("repo/main/t", filesystem=arrow))
+    assert scan.filter(pl.col("id") > 2).collect()["day"].to_list() == ["é"]
     with fs.open("repo/main/t.csv", "wb") as file:
         frame.write_csv(file)
     with fs.open("repo/main/t.csv") as file:
         assert pl.read_csv(file).equals(frame)
 
 
-def test_duckdb(repo: Repository, fs: SparklakeFileSystem) -> None:
+def test_duckdb_reads_and_writes_tables(repo: Repository, fs: SparklakeFileSystem) -> None:
     with duckdb.connect() as database:
         database.register_filesystem(fs)
         source = TABLE
@@ -142,28 +144,28 @@ def test_duckdb(repo: Repository, fs: SparklakeFileSystem) -> None:
         database.execute("COPY (FROM source) TO 'lakefs://repo/main/t/1.parquet'")
         database.execute("COPY (FROM source) TO 'lakefs://repo/main/t/2 é.parquet'")
         assert paths(repo, "main") == ["t/1.parquet", "t/2 é.parquet"]
-        found = database.execute(
+        result = database.execute(
             "SELECT sum(id), count(*) FROM 'lakefs://repo/main/t/*.parquet'"
         ).fetchall()
-        assert found == [(12, 6)]
+        assert result == [(12, 6)]
         repo.branch("main").commit("two")
         fs.rm("repo/main/t/1.parquet")
         for ref, count in (("main", 3), ("main@", 6)):
             query = f"SELECT count(*) FROM read_parquet('lakefs://repo/{ref}/t/*')"
             assert database.execute(query).fetchall() == [(count,)]
         database.execute("COPY (FROM source) TO 'lakefs://repo/main/t.csv'")
-        found = database.execute("SELECT day FROM 'lakefs://repo/main/t.csv'").fetchall()
-        assert found == [("a",), ("b c",), ("é",)]
+        result = database.execute("SELECT day FROM 'lakefs://repo/main/t.csv'").fetchall()
+        assert result == [("a",), ("b c",), ("é",)]
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- partial reads --------------------------------------------------------------------------------
 
 _ROWS = 400_000
 _GROUPS = 20
 
 
 def wide(path: Path) -> int:
-    """Write a table of 8 columns, of which each is a small part; return its size."""
+    """Write a wide table of 8 columns, and return its size."""
     numbers = pa.array(range(_ROWS), pa.int64())
     columns = {f"c{number}": numbers for number in range(8)}
     pq.write_table(
@@ -193,7 +195,7 @@ def test_a_column_is_read_without_the_others(
     assert sum(parts) < size // 16
 
 
-def test_a_bucket_is_asked_for_parts(s3_env: dict[str, str], tmp_path: Path) -> None:
+def test_a_bucket_gets_range_requests(s3_env: dict[str, str], tmp_path: Path) -> None:
     size = wide(tmp_path / "wide.parquet")
     lake = memory_lake()
     repo = lake.create_repository("repo", f"s3://{fresh_bucket(s3_env)}/lake")
@@ -208,8 +210,8 @@ def test_a_bucket_is_asked_for_parts(s3_env: dict[str, str], tmp_path: Path) -> 
         return get_object(**target)
 
     with mock.patch.object(client, "get_object", noting), fs.open("repo/main/wide.parquet") as file:
-        found = pq.read_table(file, columns=["c3"], pre_buffer=False)
-    assert found["c3"][7].as_py() == 7
+        table = pq.read_table(file, columns=["c3"], pre_buffer=False)
+    assert table["c3"][7].as_py() == 7
     assert "all" not in ranges
     spans = [each.removeprefix("bytes=").split("-") for each in ranges]
     assert sum(int(last) - int(first) + 1 for first, last in spans) < size // 6
@@ -218,7 +220,7 @@ def test_a_bucket_is_asked_for_parts(s3_env: dict[str, str], tmp_path: Path) -> 
         assert file.read() == b"PAR1"
 
 
-def test_fsspec_finds_it_by_its_protocol() -> None:
+def test_fsspec_finds_the_protocol() -> None:
     project = msgspec.toml.decode((Path(__file__).parents[2] / "pyproject.toml").read_bytes())
     ((name, value),) = project["project"]["entry-points"]["fsspec.specs"].items()
     assert EntryPoint(name, value, "fsspec.specs").load() is SparklakeFileSystem

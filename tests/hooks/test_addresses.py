@@ -1,4 +1,4 @@
-"""Which addresses are public, and which hosts webhooks may go to."""
+"""Public addresses, and the allowed hosts of webhooks."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ PRIVATE = [
 
 
 @for_each("address", PUBLIC)
-def test_public(address: str) -> None:
+def test_a_public_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
 @for_each("address", PRIVATE)
-def test_private(address: str) -> None:
+def test_a_private_address_is_rejected(address: str) -> None:
     assert not is_public(address)
     with pytest.raises(PrivateAddressError, match="SPARKLAKE_HOOKS_PRIVATE"):
         addresses_of(address, 80, ["9.9.9.9", "example.com"])
@@ -59,12 +59,12 @@ def test_other_spellings_of_this_machine_are_private(host: str) -> None:
 
 
 @pytest.mark.parametrize("private", ["127.0.0.1", "127.0.0.0/8", "localh*", "LOCALHOST"])
-def test_what_is_allowed_by_name_or_network(private: str) -> None:
+def test_a_private_host_is_allowed_by_name_or_network(private: str) -> None:
     host = "localhost" if "LO" in private.upper() else "127.0.0.1"
     assert "127.0.0.1" in addresses_of(host, 80, [private, "::1"])
 
 
-def test_one_private_address_of_several_is_enough_to_refuse() -> None:
+def test_one_private_address_among_several_is_rejected() -> None:
     both = [
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 80)) for each in ("8.8.8.8", "10.0.0.1")
     ]

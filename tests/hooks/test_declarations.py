@@ -1,4 +1,4 @@
-"""Files of hooks: what they may say, and what is said of those that are wrong."""
+"""Hook files: valid ones, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ ONE = "on: {pre-commit: }\nhooks:\n  - id: a\n    type: %s\n    properties: {%s}
 def wrong(body: bytes | str) -> str:
     with pytest.raises(InvalidHooksError) as raised:
         parse_action("h.yaml", body if isinstance(body, bytes) else body.encode())
-    path, _, said = str(raised.value).partition(": ")
+    path, _, message = str(raised.value).partition(": ")
     assert path == "h.yaml"
-    return said
+    return message
 
 
-def test_a_file_says_all_that_lakefs_says() -> None:
+def test_a_hook_file_of_lakefs_is_parsed() -> None:
     action = parse_action("_lakefs_actions/a.yaml", GOOD)
     assert action.name == "checks of main"
     assert [each.id for each in action.hooks] == ["ask", "run", "call", "theirs"]
@@ -74,7 +74,7 @@ def test_a_file_says_all_that_lakefs_says() -> None:
     assert theirs.type is HookType.LUA
 
 
-def test_a_file_without_a_name_is_called_as_it_lies() -> None:
+def test_an_action_without_a_name_is_named_after_its_file() -> None:
     action = parse_action("_sparklake/hooks/guard.yml", (ONE % ("lua", "")).encode())
     assert action.name == "guard"
 
@@ -92,12 +92,12 @@ def test_a_file_without_a_name_is_called_as_it_lies() -> None:
         (EventName.POST_CREATE_TAG, "w1", False),
     ],
 )
-def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool) -> None:
+def test_branches_and_tags_are_matched_by_globs(event: EventName, ref: str, expected: bool) -> None:
     assert parse_action("a.yaml", GOOD).is_on(event, ref) is expected
 
 
 @for_each(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"", "line 1: the file is empty"),
         (b"# nothing\n", "line 1: the file is empty"),
@@ -183,8 +183,8 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
         (ONE % ("python", "function: 'a:b', table: x"), "unknown field `table`"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(body: bytes | str, said: str) -> None:
-    assert said in wrong(body)
+def test_an_invalid_hook_file_is_rejected_with_its_line(body: bytes | str, message: str) -> None:
+    assert message in wrong(body)
 
 
 _TOKENS = st.sampled_from(
@@ -215,13 +215,13 @@ _TOKENS = st.sampled_from(
 
 @given(st.lists(_TOKENS, max_size=12).map("".join))
 @example("on: {pre-commit: }\nhooks: [{id: a, type: lua, if: !!bool x}]")
-def test_whatever_a_file_holds_it_is_taken_or_refused_by_name(text: str) -> None:
+def test_random_hook_files_are_parsed_or_rejected(text: str) -> None:
     with suppress(InvalidHooksError):
         parse_action("h.yaml", text.encode())
 
 
 @given(st.binary(max_size=40))
-def test_whatever_bytes_a_file_holds_they_are_refused_by_name(body: bytes) -> None:
+def test_random_bytes_are_rejected(body: bytes) -> None:
     with suppress(InvalidHooksError):
         parse_action("h.yaml", body)
 
@@ -230,5 +230,5 @@ def test_whatever_bytes_a_file_holds_they_are_refused_by_name(body: bytes) -> No
     ("text", "expected"),
     [("500ms", 0.5), ("30s", 30), ("1m", 60), ("1m30s", 90), ("1h", 3600), ("0.5s", 0.5), (7, 7)],
 )
-def test_durations(text: str | float, expected: float) -> None:
+def test_a_duration_is_parsed(text: str | float, expected: float) -> None:
     assert seconds(text) == expected

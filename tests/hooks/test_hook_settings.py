@@ -16,7 +16,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"SPARKLAKE_{name}", raising=False)
 
 
-def test_webhooks_to_public_addresses_are_all_that_is_allowed(tmp_path: Path) -> None:
+def test_only_webhooks_to_public_addresses_are_allowed_by_default(tmp_path: Path) -> None:
     assert load_settings(tmp_path).hooks == WEBHOOKS_ONLY == HookSettings(("webhook",), (), (), ())
 
 
@@ -26,8 +26,8 @@ def test_the_environment_wins_over_the_file(
     (tmp_path / SETTINGS_FILE).write_text(
         'hooks_allow = ["python:a.*"]\nhooks_private = ["10.0.0.0/8"]\nhooks_env = ["A_*"]\n'
     )
-    found = HookSettings(("python:a.*",), (), ("10.0.0.0/8",), ("A_*",))
-    assert load_settings(tmp_path).hooks == found
+    settings = HookSettings(("python:a.*",), (), ("10.0.0.0/8",), ("A_*",))
+    assert load_settings(tmp_path).hooks == settings
     monkeypatch.setenv("SPARKLAKE_HOOKS_ALLOW", "")
     monkeypatch.setenv("SPARKLAKE_HOOKS_SKIP", "lua, prepare-commit")
     changed = HookSettings((), ("lua", "prepare-commit"), ("10.0.0.0/8",), ("A_*",))
@@ -35,7 +35,9 @@ def test_the_environment_wins_over_the_file(
 
 
 @pytest.mark.parametrize("name", ["ALLOW", "SKIP"])
-def test_types_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_unknown_hook_type_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv(f"SPARKLAKE_HOOKS_{name}", "webhook,phyton")
     with pytest.raises(InvalidInputError, match="'phyton' is not a hook type"):
         load_settings(tmp_path)

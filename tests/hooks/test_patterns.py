@@ -1,4 +1,4 @@
-"""What the patterns of `hooks_allow` confine: the promise of SECURITY.md, as a table."""
+"""The limits of `hooks_allow` patterns: the promise of SECURITY.md, as a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def python(pattern: str, function: str) -> bool:
         *(("notify", "notify"), ("notify-*", "notify-team"), ("notify-?", "notify-a")),
     ],
 )
-def test_commands_within_a_pattern(pattern: str, word: str) -> None:
+def test_a_command_within_a_pattern_is_allowed(pattern: str, word: str) -> None:
     assert shell(pattern, [word, "any", "arguments"])
 
 
@@ -59,7 +59,7 @@ def test_commands_within_a_pattern(pattern: str, word: str) -> None:
         *((".*", "sh"), ("[a-z]h", "sh"), ("/opt/hooks/..", "/opt/hooks/.."), ("", "sh")),
     ],
 )
-def test_commands_outside_of_a_pattern(pattern: str, word: str) -> None:
+def test_a_command_outside_a_pattern_is_rejected(pattern: str, word: str) -> None:
     assert not shell(pattern, [word, "-c", "id"])
 
 
@@ -74,11 +74,11 @@ def test_commands_outside_of_a_pattern(pattern: str, word: str) -> None:
         ("/opt/hooks/ok.sh", "/opt/hooks/ok.sh $(id)", False),
     ],
 )
-def test_wildcards_match_no_script(pattern: str, text: str, is_within: bool) -> None:
+def test_wildcards_never_match_a_shell_script(pattern: str, text: str, is_within: bool) -> None:
     assert shell(pattern, text) is is_within
 
 
-def test_a_type_without_a_pattern_allows_all_of_it() -> None:
+def test_a_type_without_a_pattern_allows_every_hook() -> None:
     settings = HookSettings(allow=("shell", "webhook"))
     for hook in (ShellHook("id; *", shell=True), ShellHook(["/opt/../bin/sh"])):
         assert is_allowed(settings, HookType.SHELL, hook)
@@ -86,8 +86,8 @@ def test_a_type_without_a_pattern_allows_all_of_it() -> None:
     assert not is_allowed(HookSettings(allow=()), HookType.SHELL, ShellHook(["id"]))
 
 
-def test_links_are_not_resolved(tmp_path: Path) -> None:
-    """Who may write to an allowed folder decides what runs from it."""
+def test_symbolic_links_are_not_resolved(tmp_path: Path) -> None:
+    """Write access to an allowed folder decides what runs from it."""
     (tmp_path / "hook").symlink_to("/bin/sh")
     assert shell(f"{tmp_path}/*", [f"{tmp_path}/hook"])
     assert not shell("/bin/*", [f"{tmp_path}/hook"])
@@ -108,7 +108,7 @@ def test_links_are_not_resolved(tmp_path: Path) -> None:
         *(("http://[::1]:8080/*", "http://[::1]:8080/a"), ("http://h:*/*", "http://h:99/a")),
     ],
 )
-def test_addresses_within_a_pattern(pattern: str, url: str) -> None:
+def test_a_url_within_a_pattern_is_allowed(pattern: str, url: str) -> None:
     assert webhook(pattern, url)
 
 
@@ -139,12 +139,12 @@ def test_addresses_within_a_pattern(pattern: str, url: str) -> None:
         *(("http://127.0.0.1/*", "http://127.1/a"), ("http://h:80*/*", "http://h:443/a")),
     ],
 )
-def test_addresses_outside_of_a_pattern(pattern: str, url: str) -> None:
+def test_a_url_outside_a_pattern_is_rejected(pattern: str, url: str) -> None:
     assert not webhook(pattern, url)
 
 
 @pytest.mark.parametrize("url", ["https://host.example@evil.example/a/b", "https://a:b@host/a"])
-def test_addresses_have_no_user(url: str) -> None:
+def test_a_url_with_a_user_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="may not contain a user"):
         Webhook(url)
 
@@ -171,7 +171,7 @@ def test_a_redirect_stays_within_the_patterns(end: str) -> None:
         *(("checks.*", "checksx.rows:a", False), ("checks:*", "checks.rows:a", False)),
     ],
 )
-def test_functions_match_by_modules(pattern: str, function: str, is_within: bool) -> None:
+def test_functions_are_matched_by_modules(pattern: str, function: str, is_within: bool) -> None:
     assert python(pattern, function) is is_within
 
 
@@ -184,5 +184,5 @@ def test_functions_match_by_modules(pattern: str, function: str, is_within: bool
         *(("**.corp.example", "a.b.corp.example", True), ("corp*", "corp.evil.example", False)),
     ],
 )
-def test_private_hosts_match_by_labels(pattern: str, host: str, is_within: bool) -> None:
+def test_private_hosts_are_matched_by_labels(pattern: str, host: str, is_within: bool) -> None:
     assert is_host(pattern, host) is is_within

@@ -34,12 +34,12 @@ def forget(server: HookServer) -> None:
     server.posted.clear()
 
 
-def post(url: str, settings: HookSettings = HERE, **said: Any) -> HookOutcome:
-    return post_event(Webhook(url, **said), DOCUMENT, settings, Secrets(settings.env))
+def post(url: str, settings: HookSettings = HERE, **options: Any) -> HookOutcome:
+    return post_event(Webhook(url, **options), DOCUMENT, settings, Secrets(settings.env))
 
 
-def refused(words: str, url: str, settings: HookSettings = HERE, **said: Any) -> None:
-    outcome = post(url, settings, **said)
+def refused(words: str, url: str, settings: HookSettings = HERE, **options: Any) -> None:
+    outcome = post(url, settings, **options)
     assert outcome.status is HookStatus.FAILED
     assert words in outcome.output
 
@@ -54,18 +54,18 @@ def test_an_event_is_posted_as_json(server: HookServer) -> None:
     assert body == DOCUMENT
 
 
-def test_a_url_without_a_path_asks_for_the_root(server: HookServer) -> None:
+def test_a_url_without_a_path_requests_the_root(server: HookServer) -> None:
     post(server.url, timeout=SHORT)
     assert server.paths == ["/"]
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 503])
-def test_what_is_not_2xx_refuses_and_is_not_asked_again(server: HookServer, status: int) -> None:
+def test_a_failure_status_fails_the_hook_without_a_retry(server: HookServer, status: int) -> None:
     refused(f"as asked\nstatus {status}", f"{server.url}/{status}")
     assert server.paths == [f"/{status}"]
 
 
-def test_204_is_as_good_as_200(server: HookServer) -> None:
+def test_status_204_passes(server: HookServer) -> None:
     assert post(f"{server.url}/204").status is HookStatus.PASSED
 
 
@@ -75,7 +75,7 @@ def test_redirects_are_not_followed(server: HookServer, status: int) -> None:
     assert server.paths == [f"/{status}"]
 
 
-def test_redirects_are_followed_where_a_hook_asks_for_it(server: HookServer) -> None:
+def test_redirects_are_followed_if_the_hook_allows_it(server: HookServer) -> None:
     assert post(f"{server.url}/307", follow_redirects=True).status is HookStatus.PASSED
     assert server.paths == ["/307", "/200"]
     # A POST may not become a GET.
@@ -83,7 +83,7 @@ def test_redirects_are_followed_where_a_hook_asks_for_it(server: HookServer) -> 
     refused("more than 3 redirects", f"{server.url}/loop", follow_redirects=True)
 
 
-def test_a_redirect_is_checked_as_the_first_url_is(server: HookServer) -> None:
+def test_a_redirect_is_checked_like_the_first_url(server: HookServer) -> None:
     only = HookSettings(allow=(f"webhook:{server.url}/to-*",), private=HERE.private)
     refused("hooks_allow", f"{server.url}/to-_200", only, follow_redirects=True)
     for target, words in [
@@ -97,17 +97,17 @@ def test_a_redirect_is_checked_as_the_first_url_is(server: HookServer) -> None:
     assert len(server.posted) == 4
 
 
-def names(**known: str) -> Any:
+def names(**addresses: str) -> Any:
     """Let names lead to addresses; addresses lead to themselves."""
 
-    def found(host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
-        address = known.get(host.partition(".")[0], host)
+    def resolve(host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        address = addresses.get(host.partition(".")[0], host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    return mock.patch.object(socket, "getaddrinfo", side_effect=found)
+    return mock.patch.object(socket, "getaddrinfo", side_effect=resolve)
 
 
-def test_headers_stay_with_the_server_they_are_meant_for(server: HookServer) -> None:
+def test_headers_are_not_sent_to_another_server(server: HookServer) -> None:
     other = server.url.replace("127.0.0.1", "other").replace("/", "_")
     with names(other="127.0.0.1"):
         for path in (f"to-{other}_200", "307"):
@@ -115,43 +115,43 @@ def test_headers_stay_with_the_server_they_are_meant_for(server: HookServer) -> 
     assert [each.get("X-Key") for _, each, _ in server.posted] == ["k", None, "k", "k"]
 
 
-def test_private_addresses_are_refused(server: HookServer) -> None:
+def test_private_addresses_are_rejected(server: HookServer) -> None:
     refused("127.0.0.1, which is not public", f"{server.url}/200", HookSettings())
     refused("is not public", "http://localhost:1/", HookSettings(private=("10.0.0.0/8",)))
     refused("169.254.169.254, which is not public", "http://169.254.169.254/latest", HERE)
     assert server.posted == []
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_asked(server: HookServer) -> None:
+def test_the_checked_address_is_the_one_that_is_contacted(server: HookServer) -> None:
     port = server.url.rpartition(":")[2]
-    with names(rebind="127.0.0.1") as asked:
+    with names(rebind="127.0.0.1") as resolver:
         assert post(f"http://rebind.example.com:{port}/200").status is HookStatus.PASSED
-    assert [each.args[0] for each in asked.mock_calls if "rebind" in each.args[0]] == [
+    assert [each.args[0] for each in resolver.mock_calls if "rebind" in each.args[0]] == [
         "rebind.example.com"
     ]
     assert server.posted[0][1]["Host"] == f"rebind.example.com:{port}"
 
 
-def test_no_proxy_is_asked(server: HookServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_is_used(server: HookServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert post(f"{server.url}/200").status is HookStatus.PASSED
 
 
 @pytest.mark.parametrize("name", ["silent", "drip"])
-def test_a_limit_is_for_all_of_it(server: HookServer, name: str) -> None:
+def test_the_timeout_covers_the_whole_request(server: HookServer, name: str) -> None:
     refused("not finished after 0.2 seconds", f"{server.url}/{name}", timeout=SHORT)
     assert server.paths == [f"/{name}"]
 
 
-def test_a_name_that_is_looked_up_too_long_is_never_asked(server: HookServer) -> None:
-    with names(slow="127.0.0.1") as asked:
-        found = asked.side_effect
+def test_a_slow_name_lookup_counts_toward_the_timeout(server: HookServer) -> None:
+    with names(slow="127.0.0.1") as resolver:
+        resolve = resolver.side_effect
 
         def slowly(host: str, port: int, *_: object, **__: object) -> Any:
             server.is_over.wait(0.6)
-            return found(host, port)
+            return resolve(host, port)
 
-        asked.side_effect = slowly
+        resolver.side_effect = slowly
         refused(
             "not finished after", f"{server.url.replace('127.0.0.1', 'slow')}/200", timeout=SHORT
         )
@@ -159,30 +159,34 @@ def test_a_name_that_is_looked_up_too_long_is_never_asked(server: HookServer) ->
     assert server.posted == []
 
 
-def test_a_body_without_end_is_read_only_so_far(server: HookServer) -> None:
+def test_an_endless_body_is_truncated(server: HookServer) -> None:
     outcome = post(f"{server.url}/flood")
     assert outcome.status is HookStatus.PASSED
     assert len(outcome.output) <= MAX_OUTPUT
 
 
-def test_who_does_not_listen_is_asked_twice_and_refuses(server: HookServer) -> None:
+def test_a_refused_connection_is_retried_once_and_fails(server: HookServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    with mock.patch.object(socket, "create_connection", wraps=socket.create_connection) as asked:
+    with mock.patch.object(
+        socket, "create_connection", wraps=socket.create_connection
+    ) as connecting:
         refused("the request to ", f"http://127.0.0.1:{port}/")
-    assert asked.call_count == 2
+    assert connecting.call_count == 2
 
 
-def test_no_such_host() -> None:
+def test_an_unknown_host_fails() -> None:
     refused("the request to ", "http://no-such-host.invalid/")
 
 
-def test_a_server_that_speaks_no_tls_is_not_trusted(server: HookServer) -> None:
+def test_a_server_without_tls_fails(server: HookServer) -> None:
     refused("the request to ", server.url.replace("http:", "https:"), timeout="5s")
     assert server.posted == []
 
 
-def test_secrets_are_sent_and_not_kept(server: HookServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_sent_but_not_stored(
+    server: HookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOOK_TOKEN", SECRET)
     outcome = post(
         f"{server.url}/echo",
@@ -195,7 +199,7 @@ def test_secrets_are_sent_and_not_kept(server: HookServer, monkeypatch: pytest.M
     assert outcome.output == "Bearer *** at /echo?key=***\nstatus 403"
 
 
-def test_variables_that_may_not_be_seen(
+def test_variables_that_are_not_allowed_are_rejected(
     server: HookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "secret")

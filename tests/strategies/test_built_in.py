@@ -31,12 +31,12 @@ def text(of: list[bytes]) -> bytes:
         (b"", b"\n", b"a\n", b"a\n\n"),
     ],
 )
-def test_what_becomes_of_lines(base: bytes, source: bytes, dest: bytes, merged: bytes) -> None:
+def test_lines_are_merged(base: bytes, source: bytes, dest: bytes, merged: bytes) -> None:
     assert merged_lines(base, source, dest) == merged
 
 
 @given(lines, lines, lines)
-def test_each_line_is_there_as_often_as_its_counts_say(
+def test_each_line_is_repeated_by_its_merged_count(
     base: list[bytes], source: list[bytes], dest: list[bytes]
 ) -> None:
     merged = merged_lines(text(base), text(source), text(dest))
@@ -53,14 +53,12 @@ def test_each_line_is_there_as_often_as_its_counts_say(
 
 
 @given(lines, lines)
-def test_where_one_side_is_base_the_other_one_is_taken(
-    base: list[bytes], other: list[bytes]
-) -> None:
+def test_one_unchanged_side_gives_the_other_side(base: list[bytes], other: list[bytes]) -> None:
     assert merged_lines(text(base), text(base), text(other)) == text(other)
-    taken = merged_lines(text(base), text(other), text(base))
-    assert sorted(taken.split(b"\n")) == sorted(text(other).split(b"\n"))
+    result = merged_lines(text(base), text(other), text(base))
+    assert sorted(result.split(b"\n")) == sorted(text(other).split(b"\n"))
 
 
 @given(lines, lines)
-def test_what_both_sides_made_is_taken_once(base: list[bytes], both: list[bytes]) -> None:
+def test_equal_changes_are_applied_once(base: list[bytes], both: list[bytes]) -> None:
     assert merged_lines(text(base), text(both), text(both)) == text(both)

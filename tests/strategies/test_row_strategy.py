@@ -1,4 +1,4 @@
-"""The text of strategies for rows, and the tables of their rules."""
+"""The text of row strategies, and the tables of their rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXTS = [
 
 
 @for_each(("text", "name"), TEXTS)
-def test_text_of_a_strategy_for_rows_is_parsed_and_written(text: str, name: str) -> None:
+def test_the_text_of_a_row_strategy_round_trips(text: str, name: str) -> None:
     strategy = named_strategy(text)
     assert isinstance(strategy, Rows)
     assert strategy.name == name
@@ -57,7 +57,7 @@ def test_invalid_text_is_rejected_with_its_reason(text: str, why: str) -> None:
         named_strategy(text)
 
 
-def test_python_form_equals_the_text() -> None:
+def test_the_python_form_equals_the_text() -> None:
     assert rows("a", "b", columns=True) == named_strategy("rows(a, b, columns=true)")
     assert rows("id", then="newest(t)") == Rows(("id",), then=Newest("t"))
     assert rows("id", then=Strategy.SOURCE_WINS) == named_strategy("rows(id, then=source-wins)")
@@ -77,17 +77,17 @@ def test_python_form_equals_the_text() -> None:
         ("rows(a=b)/**=none", ("rows(a=b)/**", "none")),
     ],
 )
-def test_rule_is_split_before_its_strategy(text: str, pair: tuple[str, str]) -> None:
+def test_a_rule_is_split_before_its_strategy(text: str, pair: tuple[str, str]) -> None:
     assert rule_pair(text) == pair
 
 
-def test_rows_need_a_table() -> None:
+def test_a_row_strategy_requires_a_table() -> None:
     for strategy in ("rows(id)", rows("id")):
         with pytest.raises(InvalidInputError, match=r"use it in a rule, such as 'tables/orders/"):
             parse_resolution(strategy)
 
 
-def test_rule_for_rows_names_folders_of_tables() -> None:
+def test_a_rule_with_a_row_strategy_selects_table_folders() -> None:
     resolution = parse_resolution(
         "source-wins",
         [("a/x/**", "dest-wins"), ("a/*/", "rows(id)"), ("t", rows("k")), ("**/*.csv", "none")],
@@ -108,7 +108,7 @@ def test_rule_for_rows_names_folders_of_tables() -> None:
     assert resolution.chosen(b"t/_delta_log/1.csv") is None
 
 
-def test_conflicts_below_a_table_are_deferred_with_the_state_of_dest() -> None:
+def test_conflicts_within_a_table_are_deferred() -> None:
     judge = Judge(parse_resolution(rules={"t/": "rows(id)"}), "file:///unused")
     conflict = Conflict(b"t/part", b"\x01x", b"\x01y", b"\x01z")
     assert judge.decide([conflict]) == [conflict.dest]

@@ -1,4 +1,4 @@
-"""What an existing range may name in place of ours: every pair of addresses, there or gone."""
+"""When an existing range replaces ours: every pair of addresses, existing or missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place:
     there: bool
 
     def entry(self, root: Path, name: str) -> Entry:
-        """Return the entry, whose object is written where it is there."""
+        """Return the entry, and write its object if it exists."""
         address = {
             "own": f"data/{name}",
             "spelled": f"file://localhost{root}/ns/data/{name}",
@@ -62,17 +62,17 @@ PLACES = [
 ]
 
 
-def expected(ours: Place, theirs: Place, *, named: bool) -> str:
-    """Return what becomes of ours where theirs is in its place."""
+def expected(ours: Place, theirs: Place, *, referenced: bool) -> str:
+    """Return the fate of our range when theirs exists."""
     if not theirs.is_own:
-        return "kept" if theirs.there and named else "refused"
+        return "kept" if theirs.there and referenced else "refused"
     if theirs.there:
         return "kept"
     return "replaced" if ours.there or not ours.is_own else "kept"
 
 
 def new_store(folder: Path) -> LocalStore:
-    """Return the store of a namespace that exists, as that of a repository does."""
+    """Return the store of an existing namespace."""
     store = LocalStore(folder / "ns")
     store.root.mkdir()
     return store
@@ -85,20 +85,22 @@ def put(sink: RangeSink, entry: Entry) -> MetaRange:
     return write_meta_range(sink.store, [as_put(info, sink.replaced)])
 
 
-@for_each("named", [False, True])
+@for_each("referenced", [False, True])
 @for_each("theirs", PLACES)
 @for_each("ours", PLACES)
-def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_path: Path) -> None:
+def test_every_pair_of_addresses_has_the_expected_result(
+    ours: Place, theirs: Place, referenced: bool, tmp_path: Path
+) -> None:
     tmp_path = Path(mkdtemp(dir=tmp_path))
     store = new_store(tmp_path)
     theirs_entry = theirs.entry(tmp_path, "theirs")
     tree = put(RangeSink(store, 2, compress=False), theirs_entry)
     key = tree_file_key(tree.ranges[0].id)
     before = store.get(key)
-    versions = (tree.id,) if named else ()
+    versions = (tree.id,) if referenced else ()
     sink = open_sink(Workspace(store.uri, 2, versions=versions), store)
-    entry, wanted = ours.entry(tmp_path, "our"), expected(ours, theirs, named=named)
-    if wanted == "refused":
+    entry, outcome = ours.entry(tmp_path, "our"), expected(ours, theirs, referenced=referenced)
+    if outcome == "refused":
         with pytest.raises(AddressConflictError) as raised:
             put(sink, entry)
         assert raised.value.path == PATH
@@ -108,11 +110,11 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
             *(str(raised.value), raised.value.path, raised.value.address),
         )
     else:
-        found = put(sink, entry)
-        assert (found.id == tree.id) == (wanted == "kept")
-        if wanted == "replaced":
-            assert found.ranges[0].id == next_generation(tree.ranges[0].id)
-            assert put(open_sink(Workspace(store.uri, 2), store), entry).id == found.id
+        result = put(sink, entry)
+        assert (result.id == tree.id) == (outcome == "kept")
+        if outcome == "replaced":
+            assert result.ranges[0].id == next_generation(tree.ranges[0].id)
+            assert put(open_sink(Workspace(store.uri, 2), store), entry).id == result.id
         there = store.find("data/theirs") if theirs.is_own else store.find("raw/theirs")
         if theirs.kind != "outside":
             assert (there is not None) == theirs.there, "nothing is restored at an old address"
@@ -120,7 +122,7 @@ def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_pa
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> None:
+def test_equal_addresses_with_different_times_do_not_conflict(place: Place, tmp_path: Path) -> None:
     store = new_store(tmp_path)
     entry = place.entry(tmp_path, "theirs")
     again = Entry(entry.address, entry.size, "checksum", 99, address_type=entry.address_type)
@@ -128,7 +130,7 @@ def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> N
     assert put(sink, entry).id == put(sink, again).id
 
 
-def test_each_generation_is_used_until_its_objects_are_deleted(tmp_path: Path) -> None:
+def test_a_generation_is_reused_until_its_objects_are_deleted(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     ids = []
     for name in ("one", "two", "three"):
@@ -141,11 +143,11 @@ def test_each_generation_is_used_until_its_objects_are_deleted(tmp_path: Path) -
     assert ids == [first] * 3 + [second] * 3 + [next_generation(second)] * 3
 
 
-def test_a_dead_range_among_others_is_replaced_alone(tmp_path: Path) -> None:
+def test_only_the_dead_range_is_replaced(tmp_path: Path) -> None:
     """Each range keeps its place, and readers verify the ids of all generations."""
     store = new_store(tmp_path)
 
-    def written(name: str) -> list[RangeInfo]:
+    def write(name: str) -> list[RangeInfo]:
         sink = RangeSink(store, 2, compress=False)
         infos = []
         for path in ("a", "b", "c"):
@@ -154,20 +156,20 @@ def test_a_dead_range_among_others_is_replaced_alone(tmp_path: Path) -> None:
         sink.put()
         return [as_put(each, sink.replaced) for each in infos]
 
-    first = written("one")
+    first = write("one")
     store.delete("data/one-b")
-    second = written("two")
+    second = write("two")
     assert [each.id for each in second] == [first[0].id, next_generation(first[1].id), first[2].id]
     (block,) = read_ranges(store, second)
     addresses = decode_entries(block).address.to_pylist()
     assert addresses == ["data/one-a", "data/two-b", "data/one-c"]
 
 
-def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
-    """A version that names one of two objects does not vouch for the other one."""
+def test_every_object_of_a_range_is_checked(tmp_path: Path) -> None:
+    """A version that references one of two objects does not protect the other one."""
     store = new_store(tmp_path)
 
-    def written(names: dict[str, str], *versions: MetaRange) -> MetaRange:
+    def write(names: dict[str, str], *versions: MetaRange) -> MetaRange:
         entries = {
             path: Place("outside", there=True).entry(tmp_path, name) for path, name in names.items()
         }
@@ -180,10 +182,10 @@ def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
         return write_meta_range(store, [info])
 
     both = {"a": "one", "b": "two"}
-    written(both)
-    version, other = written({"a": "one"}), written({"b": "two"})
+    write(both)
+    version, other = write({"a": "one"}), write({"b": "two"})
     ours = {"a": "three", "b": "four"}
     for versions in ((), (version,), (other,)):
         with pytest.raises(AddressConflictError):
-            written(ours, *versions)
-    assert written(ours, version, other) == written(both)
+            write(ours, *versions)
+    assert write(ours, version, other) == write(both)

@@ -1,4 +1,4 @@
-"""Whole tasks of kernels, and of their definitions in Python: equal in everything.
+"""Whole tasks of kernels and of their Python definitions give equal results.
 
 A case is a small base, two versions of it, staged layers and pieces. Some files are damaged.
 `SPARKLAKE_KERNEL_CASES` and `SPARKLAKE_SEED` choose how many cases there are, and which.
@@ -75,9 +75,9 @@ class Files:
 
     def add(self, records: Sequence[Record], size: int, *, compress: bool) -> tuple[RangeInfo, ...]:
         blocks = [block_of_records(records)] if records else []
-        written = list(write_ranges(blocks, size, compress=compress))
-        self.files.update((tree_file_key(each.info.id), file) for each, file in written)
-        return tuple(each.info for each, _ in written)
+        ranges = list(write_ranges(blocks, size, compress=compress))
+        self.files.update((tree_file_key(each.info.id), file) for each, file in ranges)
+        return tuple(each.info for each, _ in ranges)
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def new_task(pieces: Sequence[Interval], sides: Sequence[SideStream]) -> Task:
     )
 
 
-def shown(sink: RangeSink, result: Applied | Merged, *, in_bytes: bool) -> Any:
-    """Return what a task reports, and its files; each index is compressed, in several forms."""
+def report(sink: RangeSink, result: Applied | Merged, *, in_bytes: bool) -> Any:
+    """Return the report of a task with its files, and with their index entries decompressed."""
     files = [
         (range_id, in_bytes and plain_part(range_id, content_of(file), sink.compress))
         for range_id, file in sink._files.items()
@@ -182,7 +182,7 @@ def results(case: Case, new_sink: Callable[[], RangeSink], *, in_bytes: bool = T
     def applied() -> Any:
         sink = new_sink()
         result = bodies._applied(sink, case.apply, case.path_filter)
-        return shown(sink, result, in_bytes=in_bytes)
+        return report(sink, result, in_bytes=in_bytes)
 
     def merged() -> Any:
         sink, judge = new_sink(), Judge(case.resolution, "s3://bucket")
@@ -191,7 +191,7 @@ def results(case: Case, new_sink: Callable[[], RangeSink], *, in_bytes: bool = T
         merged = bodies._merged(sink, case.merge, case.path_filter, decide, observed)
         conflicts = (judge.conflicts, judge.unresolved, judge.reported)
         return [
-            shown(sink, merged, in_bytes=in_bytes),
+            report(sink, merged, in_bytes=in_bytes),
             *conflicts,
             observed.logs.in_order(),
             observed.added,
@@ -213,7 +213,7 @@ def sink_of(case: Case) -> Callable[[], RangeSink]:
 
 
 def check(seed: str) -> int:
-    """Compare both ways of one case; return how many of its tasks failed."""
+    """Compare both results of one case, and return the number of failed tasks."""
     case = new_case(seed)
     with kernel_choice.only_definitions():
         defined = results(case, sink_of(case))
@@ -226,35 +226,35 @@ def check(seed: str) -> int:
         # copies damaged bytes with the right checksum.
         without_bytes = results(case, sink_of(case), in_bytes=False)
         differ = [repr(one) != repr(other) for one, other in zip(compiled, defined, strict=True)]
-        for found, error, result in compress(
+        for actual, error, result in compress(
             zip(without_bytes, defined, expected, strict=True), differ
         ):
             assert error[0] is CorruptFileError, f"case {seed!r}"
-            is_same_error = isinstance(found, tuple) and found[0] is CorruptFileError
-            assert is_same_error or repr(found) == repr(result), f"case {seed!r}"
+            is_same_error = isinstance(actual, tuple) and actual[0] is CorruptFileError
+            assert is_same_error or repr(actual) == repr(result), f"case {seed!r}"
     return sum(isinstance(each, tuple) for each in defined)
 
 
 @needs_kernels
-def test_random_tasks_are_equal_both_ways() -> None:
+def test_random_tasks_give_equal_results() -> None:
     failures = sum(check(f"a sample {number}") for number in range(60))
     assert failures > 2, "damage is noticed"
 
 
 @needs_kernels
-def test_a_data_block_with_a_last_key_below_its_first_is_not_skipped() -> None:
+def test_a_data_block_with_swapped_first_and_last_keys_is_read() -> None:
     """In this case the last key is damaged, and all checksums are right."""
     check("sparklake 0 1330")
 
 
 @needs_kernels
-def test_a_range_with_a_last_key_above_that_of_its_metarange_is_damage() -> None:
-    """In this case it is also above the next range, so that a search misses records of that."""
+def test_a_last_key_beyond_the_metarange_is_damage() -> None:
+    """In this case the key is also above the next range, so a search would miss its records."""
     assert check("sparklake 1 2778")
 
 
 @needs_kernels
-def test_no_interval_ends_at_a_wrong_first_key() -> None:
+def test_a_wrong_first_key_ends_no_interval() -> None:
     chance, store = random.Random(3), Files()
     base = {f"k/{number:03}": replace(new_entry(chance), metadata={}) for number in range(300)}
     (info,) = store.add(records_of(base), 4096, compress=False)
@@ -300,14 +300,14 @@ def test_plain_objects_are_listed_by_the_kernel() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(-(-CASES // AT_ONCE)))
-def test_very_many_random_tasks_are_equal_both_ways(number: int) -> None:
+def test_very_many_random_tasks_give_equal_results(number: int) -> None:
     for case in range(min(AT_ONCE, CASES - number * AT_ONCE)):
         check(f"{SEED} {number} {case}")
 
 
 @needs_kernels
 @pytest.mark.parametrize("number", range(8))
-def test_local_files_are_those_of_buffers(tmp_path: Path, number: int) -> None:
+def test_local_files_equal_files_in_memory(tmp_path: Path, number: int) -> None:
     """Local files are read and written by the kernel, and no temporary one stays."""
     case = new_case(f"local {number}", compress=False)
     local = LocalStore(tmp_path / "lake")
@@ -357,7 +357,7 @@ def test_a_late_conflict_leaves_no_temporary_file(tmp_path: Path) -> None:
 
 @needs_kernels
 @pytest.mark.parametrize("way", [nullcontext, kernel_choice.only_definitions])
-def test_damage_leaves_no_temporary_file(tmp_path: Path, way: Any) -> None:
+def test_a_failed_task_leaves_no_temporary_file(tmp_path: Path, way: Any) -> None:
     case = next(
         case
         for number in range(1000)
@@ -369,6 +369,8 @@ def test_damage_leaves_no_temporary_file(tmp_path: Path, way: Any) -> None:
     local.root.mkdir()
     local.put_many_if_absent(case.store.files)
     with way():
-        found = results(case, lambda: open_sink(Workspace(local.uri, case.size), withheld=True))
-    assert isinstance(found[0], tuple)
+        results_of_tasks = results(
+            case, lambda: open_sink(Workspace(local.uri, case.size), withheld=True)
+        )
+    assert isinstance(results_of_tasks[0], tuple)
     assert list(local.temporary_files()) == []

@@ -1,4 +1,4 @@
-"""Bodies that read: listings and diffs of trees, against plain dicts of checksums."""
+"""Task bodies that read: tree listings and diffs, compared with dicts of checksums."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def rows_between(left: Objects, right: Objects) -> list[DiffRow]:
 @pytest.mark.parametrize(
     "within", [EVERYTHING, prefix_interval(b"b/"), Interval(b"a/030", b"c/010")], ids=str
 )
-def test_a_diff(trees: Trees, task_records: int, seed: int, within: Interval) -> None:
+def test_a_diff_matches_dicts(trees: Trees, task_records: int, seed: int, within: Interval) -> None:
     chance = random.Random(seed)
     left = some(chance)
     right = edited(left, chance)
@@ -140,7 +140,7 @@ def test_a_diff(trees: Trees, task_records: int, seed: int, within: Interval) ->
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_three_way_diff(trees: Trees, task_records: int, seed: int) -> None:
+def test_a_three_way_diff_matches_dicts(trees: Trees, task_records: int, seed: int) -> None:
     chance = random.Random(seed)
     base = some(chance)
     source, dest = edited(base, chance, 0.2), edited(base, chance, 0.2)
@@ -156,10 +156,10 @@ def test_a_three_way_diff(trees: Trees, task_records: int, seed: int) -> None:
         expected.append(ThreeWayRow(kind, path, *map(side_of, sides)))
     assert {each.type for each in expected} == {*ChangeType}
     batches = ran(trees, three_way_diff_body, plan, task_records, THREE_WAY_SCHEMA)
-    found = [row for batch in batches for row in three_way_rows(batch)]
-    assert found == expected
+    rows = [row for batch in batches for row in three_way_rows(batch)]
+    assert rows == expected
     sizes = [size for batch in batches for size in batch.column("size").to_pylist()]
-    assert sizes == [each.size for each in found]
+    assert sizes == [each.size for each in rows]
 
 
 LAYERS = ("rows", "run", "run under rows")
@@ -168,7 +168,7 @@ LAYERS = ("rows", "run", "run under rows")
 def layers_of(
     trees: Trees, shape: str, chance: random.Random
 ) -> tuple[list[Rows | Run], dict[str, int | None]]:
-    """Return staged layers, newest first, and what they say together."""
+    """Return staged layers, newest first, and their combined changes."""
 
     def changes() -> dict[str, int | None]:
         return {path: chance.choice((1, 2, 3, None)) for path in PATHS if chance.random() < 0.07}
@@ -196,7 +196,9 @@ def staged_over(objects: Objects, changes: dict[str, int | None]) -> Objects:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("shape", LAYERS)
-def test_a_diff_of_staged_layers(trees: Trees, task_records: int, shape: str, seed: int) -> None:
+def test_a_diff_of_staged_layers_matches_dicts(
+    trees: Trees, task_records: int, shape: str, seed: int
+) -> None:
     chance = random.Random(seed)
     base = some(chance)
     layers, changes = layers_of(trees, shape, chance)
@@ -208,7 +210,7 @@ def test_a_diff_of_staged_layers(trees: Trees, task_records: int, shape: str, se
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("shape", LAYERS)
 @pytest.mark.parametrize("within", [EVERYTHING, prefix_interval(b"b/01")], ids=str)
-def test_a_listing_through_staged_layers(
+def test_a_listing_through_staged_layers_matches_dicts(
     trees: Trees, task_records: int, shape: str, within: Interval, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -228,7 +230,7 @@ def test_a_listing_through_staged_layers(
     assert all(each.address == f"{namespace}/data/{each.path}" for each in listed)
 
 
-def test_the_listing_of_a_prefix_reads_its_ranges_alone(trees: Trees) -> None:
+def test_the_listing_of_a_prefix_reads_only_its_ranges(trees: Trees) -> None:
     tree = write(trees, dict.fromkeys(PATHS, 1))
     within = prefix_interval(b"b/01")
     plan = plan_listing(tree.ranges, [], within)
@@ -241,7 +243,7 @@ def test_the_listing_of_a_prefix_reads_its_ranges_alone(trees: Trees) -> None:
     ]
 
 
-def test_a_plan_within_an_interval_counts_and_reads_its_ranges_alone(trees: Trees) -> None:
+def test_a_restricted_plan_counts_and_reads_only_its_ranges(trees: Trees) -> None:
     base = write(trees, dict.fromkeys(PATHS[:70], 1))
     run = write(trees, dict.fromkeys(PATHS[50:], 2))
     within = prefix_interval(b"b/01")

@@ -47,7 +47,7 @@ OBJECTS = [
 ]
 
 
-def test_objects_come_back_from_rows() -> None:
+def test_objects_round_trip_as_rows() -> None:
     block = block_of_records([object_record(each, NAMESPACE) for each in OBJECTS])
     batch = object_batch(block, NAMESPACE)
     assert batch.schema == OBJECT_SCHEMA
@@ -56,12 +56,12 @@ def test_objects_come_back_from_rows() -> None:
 
 
 @pytest.mark.parametrize("each", OBJECTS, ids=lambda each: each.path)
-def test_objects_come_back_from_records(each: ObjectInfo) -> None:
+def test_objects_round_trip_as_records(each: ObjectInfo) -> None:
     assert object_info(object_record(each, NAMESPACE), NAMESPACE) == each
 
 
 @pytest.mark.parametrize(
-    ("address", "kept", "kind"),
+    ("address", "stored", "kind"),
     [
         (f"{NAMESPACE}/data/a", "data/a", AddressType.RELATIVE),
         ("data/a", "data/a", AddressType.RELATIVE),
@@ -73,14 +73,14 @@ def test_objects_come_back_from_records(each: ObjectInfo) -> None:
         ("s3a://bucket/a", "s3://bucket/a", AddressType.FULL),
     ],
 )
-def test_addresses_in_the_namespace_are_kept_relative(
-    address: str, kept: str, kind: AddressType
+def test_addresses_in_the_namespace_are_stored_as_relative(
+    address: str, stored: str, kind: AddressType
 ) -> None:
     entry = record_entry(object_record(ObjectInfo("a", 1, "", 0, address), NAMESPACE))
-    assert (entry.address, entry.address_type) == (kept, kind)
+    assert (entry.address, entry.address_type) == (stored, kind)
 
 
-def test_an_old_kind_of_address_is_read() -> None:
+def test_a_deprecated_address_type_is_read() -> None:
     entry = Entry("data/a", 1, "", 0, address_type=AddressType.BY_PREFIX_DEPRECATED)
     assert object_info(entry_record("a", entry), NAMESPACE).address == f"{NAMESPACE}/data/a"
 
@@ -96,7 +96,7 @@ def staged(rows: list[dict[str, Any]], schema: pa.Schema = STAGE_SCHEMA) -> list
 MINIMAL = {"path": "a", "size": 1, "checksum": "sum", "address": "s3://bucket/a"}
 
 
-def test_a_whole_row_is_staged() -> None:
+def test_a_complete_row_is_staged() -> None:
     row = {
         "path": FULL.path,
         "size": FULL.size,
@@ -111,7 +111,7 @@ def test_a_whole_row_is_staged() -> None:
     assert staged([row]) == [object_record(FULL, NAMESPACE)]
 
 
-def test_what_is_missing_gets_a_default() -> None:
+def test_missing_columns_have_defaults() -> None:
     expected = [object_record(ObjectInfo("a", 1, "sum", STAGED_AT, "s3://bucket/a"), NAMESPACE)]
     assert staged([MINIMAL]) == expected
     names = [*MINIMAL]
@@ -183,7 +183,7 @@ def test_a_deleted_row_is_a_tombstone() -> None:
 
 @for_each("unit", ["s", "ms", "us", "ns"])
 @for_each("zone", [None, "UTC", "Europe/Prague"])
-def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
+def test_an_mtime_of_any_unit_is_staged(unit: str, zone: str | None) -> None:
     kind = pa.timestamp(unit, tz=zone)
     moment = pa.array([1_600_000_000], pa.int64()).cast(pa.timestamp("s", tz=zone)).cast(kind)
     batch = pa.RecordBatch.from_arrays(
@@ -208,7 +208,7 @@ def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
         ({"metadata": [("k", "v" * 70_000)]}, InvalidRowsError, "at most 65536"),
     ],
 )
-def test_rows_that_cannot_be_staged(
+def test_an_invalid_row_is_rejected(
     change: dict[str, Any], error: type[Exception], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
@@ -221,7 +221,7 @@ def test_mtimes_must_be_timestamps() -> None:
         list(stage_body(WORKSPACE, STAGED_AT, [batch]))
 
 
-def test_a_missing_checksum_is_that_of_the_object(tmp_path: Path) -> None:
+def test_a_missing_checksum_is_computed(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a").write_bytes(b"content")
     workspace = Workspace(f"file://{tmp_path}", 4)

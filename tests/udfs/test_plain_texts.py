@@ -1,4 +1,4 @@
-"""Checks of columns of texts: the same with kernels and without, and the same as for one row."""
+"""Column checks of texts give the same result with kernels, without them, and for one row."""
 
 from __future__ import annotations
 
@@ -73,21 +73,21 @@ KNOWN = (
 
 def texts_of(seed: int) -> pa.StringArray:
     chance = random.Random(seed)
-    made = ["".join(chance.choices(PARTS, k=chance.randrange(1, 7))) for _ in range(300)]
-    return pa.array([*KNOWN, *made], pa.string())
+    random_texts = ["".join(chance.choices(PARTS, k=chance.randrange(1, 7))) for _ in range(300)]
+    return pa.array([*KNOWN, *random_texts], pa.string())
 
 
 def masks_of(texts: Any) -> list[list[bool]]:
-    found = (plain_keys(texts), plain_addresses(texts, NAMESPACE), plain_uris(texts))
-    return [np.asarray(each).tolist() for each in found]
+    masks = (plain_keys(texts), plain_addresses(texts, NAMESPACE), plain_uris(texts))
+    return [np.asarray(each).tolist() for each in masks]
 
 
 @for_each("seed", range(20))
-def test_kernels_find_the_same_plain_texts(seed: int) -> None:
+def test_kernels_and_definitions_agree(seed: int) -> None:
     texts = texts_of(seed)
-    found = masks_of(texts.slice(seed % 5))
+    masks = masks_of(texts.slice(seed % 5))
     with kernel_choice.only_definitions():
-        assert found == masks_of(texts.slice(seed % 5))
+        assert masks == masks_of(texts.slice(seed % 5))
 
 
 def test_null_is_not_plain() -> None:
@@ -119,7 +119,7 @@ def test_plain_texts_pass_the_checks_of_a_row(seed: int) -> None:
             check_key(text.split("/", 3)[3])
 
 
-def test_a_text_in_the_namespace_is_not_plain() -> None:
+def test_a_text_in_the_namespace_is_not_a_plain_address() -> None:
     with pytest.raises(InvalidInputError):
         normalise_object_uri("s3://bucket")
     assert not plain_addresses(pa.array([f"{NAMESPACE}/data/1"]), NAMESPACE)[0]

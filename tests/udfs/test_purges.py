@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_the_marks_of_a_store_are_created_once(
+def test_the_markers_of_a_store_are_created_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = []

@@ -1,4 +1,4 @@
-"""Bodies that write, and what they say to the driver."""
+"""Task bodies that write, and their messages to the driver."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_only_the_first_conflicts_of_a_piece_are_listed(trees: Trees) -> None:
     assert outcome.conflict_count == len(EACH_TENTH)
 
 
-def test_a_merge_runs_twice_to_the_same_end(trees: Trees) -> None:
+def test_a_repeated_merge_gives_the_same_result(trees: Trees) -> None:
     first = run_merge(trees, Strategy.SOURCE_WINS, 50)
     names = trees.names()
     assert run_merge(trees, Strategy.SOURCE_WINS, 50) == first
@@ -85,7 +85,7 @@ def test_a_merge_runs_twice_to_the_same_end(trees: Trees) -> None:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def test_a_run_is_written_twice_to_the_same_end(trees: Trees) -> None:
+def test_a_repeated_run_gives_the_same_result(trees: Trees) -> None:
     batches = [record_batch(records_of(PAIRS))]
     first = list(decode_results(run_body(trees.workspace, batches)))
     names = trees.names()
@@ -93,14 +93,14 @@ def test_a_run_is_written_twice_to_the_same_end(trees: Trees) -> None:
     assert trees.names() == names == {each.info.id for one in first for each in one.written}
 
 
-def test_a_run_of_nothing_writes_nothing(trees: Trees) -> None:
+def test_an_empty_run_writes_nothing(trees: Trees) -> None:
     for batches in ([], [record_batch([])]):
         (result,) = decode_results(run_body(trees.workspace, batches))
         assert result == PieceResult(0, ())
     assert trees.names() == set()
 
 
-def test_a_key_that_is_there_twice_is_named(trees: Trees) -> None:
+def test_a_duplicate_key_is_reported(trees: Trees) -> None:
     records = records_of(PAIRS)
     batches = [record_batch(records[:100]), record_batch(records[99:])]
     with pytest.raises(InvalidRowsError, match="k099"):
@@ -114,7 +114,7 @@ ONE = RangeInfo(RangeId("1" * 64), b"\x00a", b"\xffz", 3, 400)
 OTHER = RangeInfo(RangeId("2" * 64), b"a", b"a", 1, 2)
 
 
-def test_tasks_travel() -> None:
+def test_tasks_round_trip() -> None:
     tasks = [
         Task(
             (
@@ -138,7 +138,7 @@ def test_tasks_travel() -> None:
     assert encode_tasks([]).num_rows == 0
 
 
-def test_results_travel() -> None:
+def test_results_round_trip() -> None:
     results: list[TaskResult] = [
         PieceResult(3, (WrittenRange(ONE, closed=True),)),
         ChangesResult(ChangeCounts(1, 2, 3)),
@@ -149,7 +149,7 @@ def test_results_travel() -> None:
     assert list(decode_results([encode_results(results), encode_results([])])) == results
 
 
-def test_counts_of_pieces_are_added(trees: Trees) -> None:
+def test_change_counts_of_pieces_are_added(trees: Trees) -> None:
     tree = trees.write(PAIRS)
     changes: dict[bytes, bytes | None] = {
         **dict.fromkeys(EACH_TENTH, b"new"),
@@ -162,6 +162,6 @@ def test_counts_of_pieces_are_added(trees: Trees) -> None:
         assert outcome.counts.total == 17 + len(EACH_TENTH)
 
 
-def test_bodies_without_tasks_do_nothing(trees: Trees) -> None:
+def test_bodies_without_tasks_return_nothing(trees: Trees) -> None:
     assert list(apply_body(trees.workspace, [])) == []
     assert list(merge_body(trees.workspace, Resolution(), encode_tasks([]).to_batches())) == []

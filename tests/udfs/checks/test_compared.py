@@ -39,7 +39,7 @@ def hashes(address: str) -> tuple[int, int]:
 
 
 def write(place: CheckPlace, name: str, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> str:
-    """Write rows, of which all with one hash are in one bucket."""
+    """Write rows, with equal hashes in one bucket."""
     table = pa.Table.from_pylist(
         [dict(zip(schema.names, each, strict=True)) for each in rows], schema
     )
@@ -50,12 +50,12 @@ def write(place: CheckPlace, name: str, rows: Sequence[tuple[Any, ...]], schema:
 
 def compared(
     place: CheckPlace,
-    named: Sequence[tuple[str, int, int]],
+    referenced: Sequence[tuple[str, int, int]],
     listed: Mapping[str, tuple[int, int]],
     purged: Sequence[str],
 ) -> tuple[list[BucketResult], set[tuple[str, str, int, int]]]:
     """Compare all buckets; return the results, and kind, address, size and range of each fault."""
-    half = len(named) // 2
+    half = len(referenced) // 2
     names = [
         write(
             place,
@@ -66,23 +66,23 @@ def compared(
             ],
             NAMED_SCHEMA,
         )
-        for number, part in enumerate((named[:half], named[half:]))
+        for number, part in enumerate((referenced[:half], referenced[half:]))
     ]
     rows = [(*hashes(each), size, mtime, each) for each, (size, mtime) in listed.items()]
     lists = [
         write(place, f"listed-{number}", rows[number::2], LISTED_SCHEMA) for number in range(2)
     ]
-    gone = [write(place, "purged", [hashes(each) for each in purged], PURGED_SCHEMA)]
+    purge_lists = [write(place, "purged", [hashes(each) for each in purged], PURGED_SCHEMA)]
     results, faults = [], set()
     for bucket in range(BUCKETS):
-        files = (tuple(names), tuple(lists), tuple(gone))
+        files = (tuple(names), tuple(lists), tuple(purge_lists))
         share = BucketShare(bucket, *files, BEFORE, True, 0.0, 0, 2)
         results.append(compare_bucket(place, f"{bucket}", share))
         for fault_bucket in range(2):
             key = rows_key(COMPARE.name, f"{bucket}")
             streams = read_bucket(place.open_folder(), [key], fault_bucket)
-            found = decode_bucket(streams, FAULT_SCHEMA)
-            for each in found.to_pylist():
+            rows_of_bucket = decode_bucket(streams, FAULT_SCHEMA)
+            for each in rows_of_bucket.to_pylist():
                 assert each["checksum"] == f"checksum of {each['address']}"
                 assert each["table"] % 2 == fault_bucket
                 faults.add((each["kind"], each["address"], each["size"], each["table"]))
@@ -90,7 +90,7 @@ def compared(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
+def test_the_comparison_agrees_with_dicts(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     for name in ("folder", "report"):
         (tmp_path / name).mkdir()
@@ -104,16 +104,16 @@ def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
         if chance.random() < 0.8
     }
     # Several ranges may name an object, and with several sizes.
-    named = [
+    referenced = [
         (each, listed[each][0] if each in listed and chance.random() < 0.9 else 7, table)
         for table in range(chance.choice((0, 1, 3)))
         for each in addresses
         if chance.random() < 0.7
     ]
     purged = [each for each in addresses if chance.random() < 0.2]
-    results, faults = compared(place, named, listed, purged)
+    results, faults = compared(place, referenced, listed, purged)
     expected = set()
-    for address, size, table in named:
+    for address, size, table in referenced:
         if address not in listed:
             if address not in purged:
                 expected.add((FindingKind.OBJECT_MISSING.value, address, size, table))
@@ -121,7 +121,7 @@ def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
             expected.add((FindingKind.OBJECT_SIZE_DIFFERS.value, address, size, table))
     assert faults == expected
     assert {tag for each in results for tag in each.tables} == {each[3] for each in expected}
-    names = {each for each, _, _ in named}
+    names = {each for each, _, _ in referenced}
     assert sum(each.objects for each in results) == len(names)
     assert sum(each.purged for each in results) == len((names & set(purged)) - set(listed))
     unnamed = {
@@ -129,6 +129,6 @@ def test_it_finds_what_dicts_find(seed: int, tmp_path: Path) -> None:
         for each, (_, mtime) in listed.items()
         if each not in names
     }
-    assert {(each.kind, each.subject) for found in results for each in found.findings} == unnamed
+    assert {(each.kind, each.subject) for result in results for each in result.findings} == unnamed
     sizes = sum(size for each, (size, _) in listed.items() if each not in names)
-    assert sum(each.size for found in results for each in found.findings) == sizes
+    assert sum(each.size for result in results for each in result.findings) == sizes
