@@ -1,4 +1,4 @@
-"""The reasons for which unions of Delta logs are refused, as the code has them."""
+"""The reasons of rejected unions of Delta logs, extracted from the code."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def reasons() -> Iterator[str]:
             if isinstance(each, ast.Call) and _called(each.func) in _CALLS and each.args:
                 yield _text(each.args[0], constants)
             elif isinstance(each, ast.FunctionDef) and each.name.startswith("_misfit"):
-                found = (part.value for part in ast.walk(each) if isinstance(part, ast.Yield))
-                yield from (_text(part, constants) for part in found if part is not None)
+                yields = (part.value for part in ast.walk(each) if isinstance(part, ast.Yield))
+                yield from (_text(part, constants) for part in yields if part is not None)
 
 
 _CALLS = {"UnmergeableTableError", "refused"}

@@ -81,7 +81,7 @@ def names_of(files: Mapping[str, bytes]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_the_same_actions(kind: str) -> None:
+def test_every_checkpoint_kind_has_the_same_actions(kind: str) -> None:
     files = KINDS[kind]
     parts = list(checkpoint_parts(names_of(files), files.__getitem__, "add", "metaData", "sidecar"))
 
@@ -99,7 +99,7 @@ def test_every_kind_has_the_same_actions(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_rewritten_in_its_own_form(kind: str, tmp_path: Path) -> None:
+def test_every_checkpoint_kind_is_rewritten_in_its_own_form(kind: str, tmp_path: Path) -> None:
     def elsewhere(files: Sequence[dict[str, Any]]) -> None:
         for fields in files:
             fields["path"] = f"s3://there/{fields['path']}"
@@ -123,7 +123,7 @@ def test_every_kind_is_rewritten_in_its_own_form(kind: str, tmp_path: Path) -> N
             assert pq.read_schema(pa.BufferReader(body)) == SCHEMA
 
 
-def test_sidecars_of_sidecars_are_damage(tmp_path: Path) -> None:
+def test_nested_sidecars_are_damage(tmp_path: Path) -> None:
     files = {
         "0.checkpoint.u.json": in_json([sidecar("s")]),
         "_sidecars/s": in_parquet([sidecar("s")]),

@@ -1,4 +1,4 @@
-"""The commits that are dropped where a merge takes one side's table as a whole."""
+"""Commits dropped by a merge that takes one side's table as a whole."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ def dropped(*own: DeltaCommit) -> DroppedCommits:
     return describe_dropped("dest", (*BASE, SHARED, *own), (*BASE, SHARED), BASE)
 
 
-def test_only_commits_that_no_other_side_has_are_dropped() -> None:
+def test_only_commits_missing_from_other_sides_are_dropped() -> None:
     assert dropped() == DroppedCommits("dest", 0, 0, 0, 0)
-    found = dropped(commit(3, add("a", **rows(2))), commit(4, add("b", **rows(3)), remove("base")))
-    assert found == DroppedCommits("dest", 2, 2, 5, 1)
-    assert str(found) == "2 commits of dest (added 2 files with 5 rows, removed 1 file)"
+    summary = dropped(
+        commit(3, add("a", **rows(2))), commit(4, add("b", **rows(3)), remove("base"))
+    )
+    assert summary == DroppedCommits("dest", 2, 2, 5, 1)
+    assert str(summary) == "2 commits of dest (added 2 files with 5 rows, removed 1 file)"
 
 
-def test_a_file_that_came_and_went_is_not_counted() -> None:
-    found = dropped(commit(3, add("a", **rows(2))), commit(4, remove("a"), add("b", **rows(1))))
-    assert found == DroppedCommits("dest", 2, 1, 1, 0)
-    assert str(found) == "2 commits of dest (added 1 file with 1 row)"
+def test_an_added_and_removed_file_is_not_counted() -> None:
+    summary = dropped(commit(3, add("a", **rows(2))), commit(4, remove("a"), add("b", **rows(1))))
+    assert summary == DroppedCommits("dest", 2, 1, 1, 0)
+    assert str(summary) == "2 commits of dest (added 1 file with 1 row)"
 
 
-def test_rows_of_a_deletion_vector_do_not_count() -> None:
-    found = dropped(commit(3, remove("base"), add("base", **rows(9), **marked("x"))))
-    assert found == DroppedCommits("dest", 1, 1, 8, 1)
+def test_rows_in_a_deletion_vector_are_not_counted() -> None:
+    summary = dropped(commit(3, remove("base"), add("base", **rows(9), **marked("x"))))
+    assert summary == DroppedCommits("dest", 1, 1, 8, 1)
 
 
-def test_rows_without_statistics_are_unknown() -> None:
+def test_files_without_statistics_have_unknown_rows() -> None:
     for stats in ({}, {"stats": None}, {"stats": "{"}, {"stats": '{"numRecords": "9"}'}):
-        found = dropped(commit(3, add("a", **stats), add("b", **rows(3))))
-        assert found.added_rows is None
-        assert str(found) == "1 commit of dest (added 2 files with unknown rows)"
+        summary = dropped(commit(3, add("a", **stats), add("b", **rows(3))))
+        assert summary.added_rows is None
+        assert str(summary) == "1 commit of dest (added 2 files with unknown rows)"

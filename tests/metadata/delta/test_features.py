@@ -1,4 +1,4 @@
-"""Unions of tables with features that Delta keeps in the schema, in properties and in files."""
+"""Unions of tables with Delta features in the schema, in properties and in files."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ NESTED = column("s", 3, {"type": "struct", "fields": [column("x", 4), column("y"
         table(A, {**B, "metadata": {**B["metadata"], "comment": "the second"}}),
     ],
 )
-def test_files_fit_changed_columns_with_the_same_ids(changed: Fields) -> None:
-    (made,) = union(MAPPED, [NEW], [[settings(changed)]])
-    assert next(iter(fields_of(made, "add")))["path"] == "new"
-    (made,) = union(MAPPED, [[settings(changed)]], [NEW])
-    assert made == (settings(changed),)
+def test_files_fit_changed_columns_with_equal_ids(changed: Fields) -> None:
+    (commit,) = union(MAPPED, [NEW], [[settings(changed)]])
+    assert next(iter(fields_of(commit, "add")))["path"] == "new"
+    (commit,) = union(MAPPED, [[settings(changed)]], [NEW])
+    assert commit == (settings(changed),)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_files_fit_changed_columns_with_the_same_ids(changed: Fields) -> None:
         (table(A, B, enableIcebergCompatV2="true"), "delta.enableIcebergCompatV2"),
     ],
 )
-def test_files_that_do_not_fit_changed_columns_are_a_conflict(changed: Fields, words: str) -> None:
+def test_files_that_do_not_fit_changed_columns_conflict(changed: Fields, words: str) -> None:
     refused(MAPPED, [NEW], [[settings(changed)]], words)
     refused(MAPPED, [[settings(changed)]], [NEW], words)
 
 
-def test_fields_of_structs_are_matched_by_id() -> None:
+def test_struct_fields_are_matched_by_id() -> None:
     def struct(*fields: Fields) -> dict[str, Any]:
         return table(A, column("s", 2, {"type": "struct", "fields": fields}))
 
@@ -158,17 +158,19 @@ def test_fields_of_structs_are_matched_by_id() -> None:
     refused(plain[0], [NEW], [[settings(plain[1])]], "its type")
 
 
-def test_a_table_that_gets_column_mapping_keeps_its_files() -> None:
+def test_files_fit_a_table_with_new_column_mapping() -> None:
     plain = table(column("a"))
     mapped = table(column("a", 1, file_name="a"))
     assert union(plain, [NEW], [[settings(mapped)]])
     assert union(plain, [[settings(mapped)]], [NEW])
 
 
-def test_new_columns_of_both_sides_get_different_ids() -> None:
+def test_new_columns_of_both_sides_have_different_ids() -> None:
     ours, theirs = column("mine", 3, file_name="m"), {**NESTED, "name": "theirs"}
-    (made,) = union(MAPPED, [[settings(table(A, B, theirs))]], [[settings(table(A, B, ours))], NEW])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(
+        MAPPED, [[settings(table(A, B, theirs))]], [[settings(table(A, B, ours))], NEW]
+    )
+    (metadata,) = fields_of(commit, "metaData")
     *_, mine, new = json.loads(metadata["schemaString"])["fields"]
     numbers = [new, *new["type"]["fields"]]
     assert mine == ours
@@ -217,7 +219,7 @@ def test_new_columns_of_both_sides_get_different_ids() -> None:
         ),
     ],
 )
-def test_changes_of_both_sides_that_do_not_combine(
+def test_incompatible_changes_of_both_sides_conflict(
     source: Sequence[Actions], dest: Sequence[Actions], words: str
 ) -> None:
     refused(MAPPED, source, dest, words)
@@ -227,11 +229,11 @@ BY_ID = table(A, B, mode="id")
 """The same table, whose readers match columns by id."""
 
 
-def test_new_columns_with_one_id_get_different_ids_if_readers_match_them_by_name() -> None:
+def test_new_columns_with_one_id_are_renumbered_in_name_mode() -> None:
     theirs, ours = ([[settings(table(A, B, each)), *NEW]] for each in (C, column("d", 3)))
     ours[0] = [settings(table(A, B, column("d", 3, file_name="d"))), add("mine", **ids(10, 1))]
-    (made,) = union(MAPPED, theirs, ours)
-    fields = fields_in(made)
+    (commit,) = union(MAPPED, theirs, ours)
+    fields = fields_in(commit)
     assert [each["name"] for each in fields] == ["a", "b", "d", "c"]
     assert [each["metadata"]["delta.columnMapping.id"] for each in fields] == [1, 2, 3, 4]
     by_id = [
@@ -241,14 +243,14 @@ def test_new_columns_with_one_id_get_different_ids_if_readers_match_them_by_name
     refused(BY_ID, *by_id, "added columns with one id, .* rows.KEY")
 
 
-def fields_in(made: Actions) -> list[Any]:
-    (metadata,) = fields_of(made, "metaData")
+def fields_in(commit: Actions) -> list[Any]:
+    (metadata,) = fields_of(commit, "metaData")
     return list(json.loads(metadata["schemaString"])["fields"])
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 @pytest.mark.parametrize("files", ["none", "source", "dest"])
-def test_the_same_new_column_of_both_sides_is_one_column(mode: str, files: str) -> None:
+def test_the_same_new_column_on_both_sides_is_added_once(mode: str, files: str) -> None:
     theirs, ours = column("c", 3, file_name="theirs"), column("c", 3, file_name="ours")
     source, dest = (
         [settings(table(A, B, each, mode=mode)), *(NEW if files == name else [])]
@@ -273,15 +275,15 @@ def test_changes_of_different_columns_properties_and_fields_are_combined() -> No
     theirs = struct(x, y, isolationLevel="Serializable", columnMapping_maxColumnId="5")
     z["metadata"]["delta.columnMapping.physicalName"] = "other"
     ours = struct(x, z, first={"name": "key"}, x="1", columnMapping_maxColumnId="5")
-    (made,) = union(
+    (commit,) = union(
         struct(x, columnMapping_maxColumnId="4"), [[settings(theirs)]], [[settings(ours)], NEW]
     )
-    first, _, nested = fields_in(made)
+    first, _, nested = fields_in(commit)
     assert first["name"] == "key"
     assert [each["name"] for each in nested["type"]["fields"]] == ["x", "z", "y"]
     numbers = [each["metadata"]["delta.columnMapping.id"] for each in nested["type"]["fields"]]
     assert numbers == [4, 5, 6]
-    (metadata,) = fields_of(made, "metaData")
+    (metadata,) = fields_of(commit, "metaData")
     configuration = metadata["configuration"]
     assert configuration["delta.isolationLevel"] == "Serializable"
     assert (configuration["delta.x"], configuration["delta.columnMapping.maxColumnId"]) == (
@@ -290,17 +292,17 @@ def test_changes_of_different_columns_properties_and_fields_are_combined() -> No
     )
 
 
-def test_a_new_column_beside_another_change_is_added_to_it() -> None:
+def test_a_new_column_is_combined_with_another_change() -> None:
     changed = {**table({**A, "name": "z"}, B, isolationLevel="Serializable")}
-    (made,) = union(MAPPED, [[settings(table(A, B, C)), *NEW]], [[settings(changed)]])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(MAPPED, [[settings(table(A, B, C)), *NEW]], [[settings(changed)]])
+    (metadata,) = fields_of(commit, "metaData")
     names = [each["name"] for each in json.loads(metadata["schemaString"])["fields"]]
     assert names == ["z", "b", "c"]
     assert metadata["configuration"]["delta.isolationLevel"] == "Serializable"
 
 
 @pytest.mark.parametrize("replaced", [table(column("a", 3)), table(B)])
-def test_a_replaced_table_has_no_column_for_rows_of_the_other_side(replaced: Fields) -> None:
+def test_rows_without_their_column_in_a_replaced_table_conflict(replaced: Fields) -> None:
     parameters = {"mode": '"Overwrite"', "partitionBy": "[]"}
     info = {"commitInfo": {"operation": "WRITE", "operationParameters": parameters}}
     overwrite = [info, settings(replaced), remove("old"), add("only")]
@@ -310,10 +312,10 @@ def test_a_replaced_table_has_no_column_for_rows_of_the_other_side(replaced: Fie
     assert union(MAPPED, [overwrite], [[{"txn": {"appId": "x", "version": 1}}]])
 
 
-def test_the_maximum_of_column_ids_never_sinks() -> None:
+def test_the_maximum_column_id_never_decreases() -> None:
     dropped = table(A, B, **{"columnMapping.maxColumnId": "9"})
-    (made,) = union(MAPPED, [[settings(dropped)]], [[settings(RENAMED)]])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(MAPPED, [[settings(dropped)]], [[settings(RENAMED)]])
+    (metadata,) = fields_of(commit, "metaData")
     assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == "9"
     assert metadata["schemaString"] == RENAMED["schemaString"]
 
@@ -372,24 +374,24 @@ def domain(highest: int) -> dict[str, Any]:
 OURS = [add("ours", 5, **ids(10, 1)), domain(14)]
 
 
-def test_new_files_get_fresh_row_ids_and_their_commit() -> None:
+def test_new_files_have_fresh_row_ids_and_commit_versions() -> None:
     first = [add("s1", 3, **ids(10, 1)), add("s2", 2, **ids(13, 1)), domain(14)]
     restated = [add("s1", 3, dataChange=False, tags={}, **ids(10, 1))]
     deleted = [remove("s2", **ids(13, 1))]
-    made = union(TRACKED, [first, restated, deleted], [OURS])
-    assert made[0] == (add("s1", 3, **ids(15, 2)), add("s2", 2, **ids(18, 2)), domain(19))
-    assert made[1] == (add("s1", 3, dataChange=False, tags={}, **ids(15, 2)),)
-    assert made[2] == (remove("s2", **ids(18, 2)),)
+    commits = union(TRACKED, [first, restated, deleted], [OURS])
+    assert commits[0] == (add("s1", 3, **ids(15, 2)), add("s2", 2, **ids(18, 2)), domain(19))
+    assert commits[1] == (add("s1", 3, dataChange=False, tags={}, **ids(15, 2)),)
+    assert commits[2] == (remove("s2", **ids(18, 2)),)
 
 
-def test_files_of_base_keep_their_row_ids() -> None:
+def test_base_files_keep_their_row_ids() -> None:
     vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1}
     marked = [remove("old", **ids(0, 0)), add("old", 10, deletionVector=vector, **ids(0, 0))]
-    (made,) = union(TRACKED, [[*marked, add("s", 1, **ids(10, 1)), domain(10)]], [OURS])
-    assert made == (*marked, add("s", 1, **ids(15, 2)), domain(15))
+    (commit,) = union(TRACKED, [[*marked, add("s", 1, **ids(10, 1)), domain(10)]], [OURS])
+    assert commit == (*marked, add("s", 1, **ids(15, 2)), domain(15))
 
 
-def test_rows_that_source_copied_from_its_new_files_are_a_conflict() -> None:
+def test_rows_copied_from_new_files_of_source_conflict() -> None:
     source = [
         [add("s", 3, **ids(10, 1)), domain(12)],
         [remove("s", **ids(10, 1)), add("copied", 3, **ids(13, 2)), domain(15)],
@@ -399,11 +401,11 @@ def test_rows_that_source_copied_from_its_new_files_are_a_conflict() -> None:
     assert union(table(column("a")), source, [OURS])
 
 
-def test_files_without_a_number_of_rows_get_no_row_ids() -> None:
+def test_files_without_a_row_count_have_no_row_ids() -> None:
     refused(TRACKED, [[add("s", stats="{}")]], [OURS], "the number of rows.*: s")
 
 
-def test_row_tracking_that_source_enabled_beside_files_without_row_ids() -> None:
+def test_newly_enabled_row_tracking_conflicts_with_files_without_row_ids() -> None:
     enabled = [settings(TRACKED)]
     refused(table(column("a")), [enabled], [[add("ours", 5)]], "added files without row ids: ours")
     assert union(table(column("a")), [enabled], [OURS])
@@ -420,7 +422,7 @@ def generated(mark: int | None, step: int = 1, *more: Fields) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("step", [1, -1])
-def test_generated_values_of_both_sides_are_a_conflict(step: int) -> None:
+def test_identity_values_generated_on_both_sides_conflict(step: int) -> None:
     wrote = [[settings(generated(step * n, step)), add(f"f{n}")] for n in (5, 4)]
     words = (
         "both sides generated values of the identity column 'id', source up to 5 and dest up to 4"
@@ -430,18 +432,18 @@ def test_generated_values_of_both_sides_are_a_conflict(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", [1, -1])
-def test_the_high_water_mark_is_that_of_the_side_that_generated_values(step: int) -> None:
+def test_the_high_water_mark_follows_the_generating_side(step: int) -> None:
     before, after = generated(3 * step, step), generated(5 * step, step)
     wider = generated(3 * step, step, column("more"))
     wrote = [settings(after), add("new")]
-    (made,) = union(before, [wrote], [[settings(wider)]])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(before, [wrote], [[settings(wider)]])
+    (metadata,) = fields_of(commit, "metaData")
     assert json.loads(metadata["schemaString"])["fields"] == [
         *json.loads(after["schemaString"])["fields"],
         column("more"),
     ]
-    (made,) = union(before, [[settings(wider)]], [wrote])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(before, [[settings(wider)]], [wrote])
+    (metadata,) = fields_of(commit, "metaData")
     assert json.loads(metadata["schemaString"]) == json.loads(
         generated(5 * step, step, column("more"))["schemaString"]
     )
@@ -451,25 +453,28 @@ def test_the_high_water_mark_is_that_of_the_side_that_generated_values(step: int
 # --- in-commit timestamps -------------------------------------------------------------------------
 
 
-def test_times_of_commits_grow() -> None:
+def test_in_commit_timestamps_increase() -> None:
     start = table(column("a"), enableInCommitTimestamps="true")
     sides = [side(start), side(start, [add("s1")], [add("s2")])]
     ours = side(start, [add("ours")])
     info = {"commitInfo": {"operation": "WRITE", "inCommitTimestamp": TIME + 50}}
     ours = LogSide((DeltaCommit(1, (info, add("ours"))),), start, ours.protocol, start=ours.start)
-    made = united(*sides, ours, UnionSignature(TIME, "tests")).commits
-    assert [each[0]["commitInfo"]["inCommitTimestamp"] for each in made] == [TIME + 51, TIME + 52]
+    commits = united(*sides, ours, UnionSignature(TIME, "tests")).commits
+    assert [each[0]["commitInfo"]["inCommitTimestamp"] for each in commits] == [
+        TIME + 51,
+        TIME + 52,
+    ]
 
 
-def test_times_that_source_enabled_start_at_their_commit_in_dest() -> None:
+def test_newly_enabled_timestamps_start_at_their_commit_in_dest() -> None:
     name = "inCommitTimestampEnablement"
     enabled = table(
         column("a"),
         enableInCommitTimestamps="true",
         **{f"{name}Version": "1", f"{name}Timestamp": "1"},
     )
-    (made,) = union(table(column("a")), [[settings(enabled)]], [[add("x")], [add("y")]])
-    (metadata,) = fields_of(made, "metaData")
+    (commit,) = union(table(column("a")), [[settings(enabled)]], [[add("x")], [add("y")]])
+    (metadata,) = fields_of(commit, "metaData")
     assert metadata["configuration"][f"delta.{name}Version"] == "3"
     assert metadata["configuration"][f"delta.{name}Timestamp"] == str(TIME)
 
@@ -479,38 +484,38 @@ def test_times_that_source_enabled_start_at_their_commit_in_dest() -> None:
 
 def undo(start: Fields, done: Actions, later: Sequence[Actions]) -> Actions:
     sides = (side(start, done), side(start), side(start, done, *later))
-    (made,) = united(*sides, UnionSignature(TIME, "tests")).commits
-    return made[1:]
+    (commit,) = united(*sides, UnionSignature(TIME, "tests")).commits
+    return commit[1:]
 
 
-def test_an_undo_moves_no_high_water_mark_back() -> None:
+def test_an_undo_keeps_high_water_marks() -> None:
     done = [settings(generated(5)), add("new")]
-    made = undo(generated(3), done, [])
-    assert [*fields_of(made, "metaData")] == []
-    assert [each["path"] for each in fields_of(made, "remove")] == ["new"]
+    actions = undo(generated(3), done, [])
+    assert [*fields_of(actions, "metaData")] == []
+    assert [each["path"] for each in fields_of(actions, "remove")] == ["new"]
     assert undo(generated(3), done, [[settings(generated(7)), add("later")]])
-    made = undo(MAPPED, [settings(table(A, B, C))], [])
-    (metadata,) = fields_of(made, "metaData")
+    actions = undo(MAPPED, [settings(table(A, B, C))], [])
+    (metadata,) = fields_of(actions, "metaData")
     assert metadata == {
         **MAPPED,
         "configuration": {**MAPPED["configuration"], "delta.columnMapping.maxColumnId": "3"},
     }
 
 
-def test_an_undo_restores_the_row_ids_of_files() -> None:
+def test_an_undo_restores_row_ids() -> None:
     done = [remove("old", **ids(0, 0)), add("new", 9, **ids(10, 1)), domain(18)]
-    made = undo(TRACKED, done, [[add("later", 1, **ids(19, 2)), domain(19)]])
-    (removed,), (restored,) = fields_of(made, "remove"), fields_of(made, "add")
+    actions = undo(TRACKED, done, [[add("later", 1, **ids(19, 2)), domain(19)]])
+    (removed,), (restored,) = fields_of(actions, "remove"), fields_of(actions, "add")
     assert (removed["baseRowId"], removed["defaultRowCommitVersion"]) == (10, 1)
     assert (restored["baseRowId"], restored["defaultRowCommitVersion"]) == (0, 0)
-    assert not [*fields_of(made, "domainMetadata")]
+    assert not [*fields_of(actions, "domainMetadata")]
 
 
 # --- the table of features ------------------------------------------------------------------------
 
 
 @for_each("name", [*FEATURES, "no such feature"])
-def test_each_feature_is_merged_or_refused_by_name(name: str) -> None:
+def test_each_feature_is_merged_or_rejected_by_name(name: str) -> None:
     start = table(column("a"))
     sides = [side(start, *each, features=[name]) for each in ((), [[add("s")]], [[add("d")]])]
     reason = FEATURES.get(name, "does not know it")

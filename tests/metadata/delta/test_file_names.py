@@ -1,4 +1,4 @@
-"""Which keys belong to a Delta table, and which to its log."""
+"""Keys of a Delta table and of its log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from sparklake.strategies.choosing import parse_resolution
         (b"a/_delta_log", None),
     ],
 )
-def test_the_folder_of_a_log(key: bytes, folder: bytes | None) -> None:
+def test_the_log_folder_of_a_key_is_found(key: bytes, folder: bytes | None) -> None:
     assert log_folder(key) == folder
 
 
-def test_names() -> None:
+def test_table_names_and_commit_keys_are_derived() -> None:
     assert (table_name(b"a/b/_delta_log/"), table_name(b"_delta_log/")) == ("a/b", "/")
     folder = b"t/_delta_log/"
     assert commit_key(folder, 12) == folder + commit_name(12).encode()
@@ -39,7 +39,7 @@ def test_names() -> None:
     assert commit_version("00000000000000000012.crc") is None
 
 
-def test_a_listing_has_whole_checkpoints_alone() -> None:
+def test_a_listing_contains_only_complete_checkpoints() -> None:
     one, two = f"{1:020}.checkpoint", f"{2:020}.checkpoint"
     parts = [f"{two}.000000000{each}.0000000002.parquet" for each in (1, 2)]
     uuid = "0b1e2bf2-5e25-4d0a-8a6c-bd5ad1ee1bcd"
@@ -56,8 +56,8 @@ def test_a_listing_has_whole_checkpoints_alone() -> None:
     ]
 
     def listed(names: list[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
-        found = log_listing(zip(names, names, strict=True))
-        return dict(found.commits), {each: list(of) for each, of in found.checkpoints.items()}
+        listing = log_listing(zip(names, names, strict=True))
+        return dict(listing.commits), {each: list(of) for each, of in listing.checkpoints.items()}
 
     commits, classic = {2: commit_name(2)}, {1: [f"{one}.parquet"], 2: parts}
     assert listed(names) == (commits, {**classic, 3: [second]})
@@ -68,14 +68,14 @@ def test_a_listing_has_whole_checkpoints_alone() -> None:
     assert listed(names) == (commits, {1: [f"{one}.parquet"], 3: [second]})
 
 
-def test_the_files_of_an_add() -> None:
+def test_an_add_references_its_data_file_and_deletion_vector() -> None:
     # The example of Delta's protocol, whose short name another test reads.
     packed = "ab^-aqEH.-t@S}K{vb[*k^"
     path = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     vector = {"storageType": "u", "pathOrInlineDv": packed}
-    said = {"path": "p=a%20b/x.parquet", "deletionVector": vector}
+    fields = {"path": "p=a%20b/x.parquet", "deletionVector": vector}
     folder = b"t/_delta_log/"
-    assert list(file_keys(folder, said)) == [b"t/p=a b/x.parquet", b"t/" + path.encode()]
+    assert list(file_keys(folder, fields)) == [b"t/p=a b/x.parquet", b"t/" + path.encode()]
     for path in ("s3://elsewhere/x", "/elsewhere/x", "file:/x"):
         assert not list(file_keys(folder, {"path": path}))
 
@@ -90,5 +90,7 @@ def test_the_files_of_an_add() -> None:
         ({"other/_delta_log/**": "source-wins"}, True, True),
     ],
 )
-def test_only_a_rule_for_logs_is_for_logs(rules: dict[str, str], delta: bool, unites: bool) -> None:
+def test_only_a_rule_for_logs_applies_to_logs(
+    rules: dict[str, str], delta: bool, unites: bool
+) -> None:
     assert parse_resolution("dest-wins", rules, delta).unites(b"a/t/_delta_log/") is unites

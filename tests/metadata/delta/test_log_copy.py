@@ -1,4 +1,4 @@
-"""What of a log is copied, and what is not."""
+"""Which files of a log are copied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listing(commits: list[int], checkpoints: list[int]) -> LogListing[str]:
         ([2, 4], [1, 3], 4, (3, [4]), (3, [4])),
     ],
 )
-def test_the_files_that_say_what_is_in_a_table(
+def test_only_the_files_of_a_version_are_copied(
     commits: list[int],
     checkpoints: list[int],
     latest: int,
@@ -47,11 +47,11 @@ def test_the_files_that_say_what_is_in_a_table(
     history: tuple[int | None, list[int]],
 ) -> None:
     for everything, (checkpoint, read) in ((False, recent), (True, history)):
-        found = files_of_version(listing(commits, checkpoints), history=everything)
-        assert (found.version, found.missing) == (latest, None)
-        assert found.checkpoint == (() if checkpoint is None else (checkpoint_name(checkpoint),))
-        assert list(found.commits) == [commit_name(each) for each in read]
-        assert found.names == (*found.checkpoint, *found.commits)
+        files = files_of_version(listing(commits, checkpoints), history=everything)
+        assert (files.version, files.missing) == (latest, None)
+        assert files.checkpoint == (() if checkpoint is None else (checkpoint_name(checkpoint),))
+        assert list(files.commits) == [commit_name(each) for each in read]
+        assert files.names == (*files.checkpoint, *files.commits)
     assert files_of_version(listing([0, 1, 2, 3], [1]), 2).commits == (
         commit_name(1),
         commit_name(2),
@@ -67,14 +67,14 @@ def test_a_log_with_gaps_is_not_copied(
     commits: list[int], checkpoints: list[int], missing: int
 ) -> None:
     for history in (False, True):
-        found = files_of_version(listing(commits, checkpoints), history=history)
-        assert (found.missing, found.names) == (missing if not history else found.missing, ())
-        assert found.missing is not None
+        files = files_of_version(listing(commits, checkpoints), history=history)
+        assert (files.missing, files.names) == (missing if not history else files.missing, ())
+        assert files.missing is not None
 
 
 def elsewhere(files: Sequence[dict[str, Any]]) -> None:
-    for said in files:
-        said["path"] = f"there/{said['path']}"
+    for fields in files:
+        fields["path"] = f"there/{fields['path']}"
 
 
 def lines(*actions: Mapping[str, Any]) -> bytes:
@@ -84,7 +84,7 @@ def lines(*actions: Mapping[str, Any]) -> bytes:
 INLINE = {"storageType": "i", "pathOrInlineDv": "x"}
 
 
-def test_every_file_gets_another_path_and_nothing_else_changes() -> None:
+def test_only_file_paths_are_rewritten() -> None:
     body = lines(
         {"commitInfo": {"path": "kept"}},
         {"add": {"path": "a", "deletionVector": INLINE}, "remove": None},
@@ -114,7 +114,7 @@ APPEND = [{"commitInfo": {"isBlindAppend": True}}, {"add": {"path": "a"}}]
         ([{"commitInfo": {"isBlindAppend": True}}], False),
     ],
 )
-def test_a_blind_append_only_adds(more: list[dict[str, Any]], is_blind: bool) -> None:
+def test_a_blind_append_contains_only_adds(more: list[dict[str, Any]], is_blind: bool) -> None:
     assert is_blind_append([*APPEND, *more]) is is_blind
 
 
@@ -128,7 +128,7 @@ def test_a_blind_append_only_adds(more: list[dict[str, Any]], is_blind: bool) ->
         ({"protocol": {}}, False),
     ],
 )
-def test_an_append_comes_after_what_leaves_the_table_its_shape(
+def test_an_append_may_follow_commits_without_a_schema_change(
     theirs: dict[str, Any], lets: bool
 ) -> None:
     assert lets_append([theirs], [*APPEND, {"txn": {"appId": "mine"}}]) is lets

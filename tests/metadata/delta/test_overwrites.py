@@ -1,4 +1,4 @@
-"""Pairs of operations on the regions of a table that were empty: united, or a conflict."""
+"""Pairs of operations on empty parts of a table are united or conflict."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def by(operation: str | None, *actions: Any, **info: Any) -> Actions:
     parameters = info.pop("parameters", {})
     if operation is None:
         return actions
-    said = {"operation": operation, "operationParameters": parameters, **info}
-    return [{"commitInfo": said}, *actions]
+    info = {"operation": operation, "operationParameters": parameters, **info}
+    return [{"commitInfo": info}, *actions]
 
 
 def write(*actions: Any, **parameters: Any) -> Actions:
@@ -47,8 +47,8 @@ def file(path: str, partition: str = "0", **more: Any) -> dict[str, Any]:
 
 
 def side(*commits: Actions, **more: Any) -> LogSide:
-    made = (DeltaCommit(number, tuple(each)) for number, each in enumerate(commits, 1))
-    return LogSide(tuple(made), **{"metadata": TEXTS, "protocol": PROTOCOL, **more})
+    numbered = (DeltaCommit(number, tuple(each)) for number, each in enumerate(commits, 1))
+    return LogSide(tuple(numbered), **{"metadata": TEXTS, "protocol": PROTOCOL, **more})
 
 
 def union(source: LogSide, dest: LogSide, **more: Any) -> list[Any]:
@@ -120,33 +120,33 @@ OPERATIONS: dict[str, tuple[str, Operation]] = {
 
 
 @for_each("one", OPERATIONS)
-def test_each_operation_beside_each_other(one: str) -> None:
+def test_two_overwrites_of_one_region_conflict(one: str) -> None:
     """Two overwrites conflict if each has rows in the other's region: neither can be the first."""
     ours, source = OPERATIONS[one]
     for (theirs, dest), partition in product(OPERATIONS.values(), "01"):
-        found = is_united(side(source("0-a")), side(dest(f"{partition}-b")))
+        actual = is_united(side(source("0-a")), side(dest(f"{partition}-b")))
         regions = {ours, theirs}
-        assert found is (NONE in regions or (PARTITION in regions and partition == "1"))
+        assert actual is (NONE in regions or (PARTITION in regions and partition == "1"))
 
 
 @for_each("name", OPERATIONS)
-def test_what_is_repeated_overwrites_what_it_did_before(name: str) -> None:
-    """As in the log of a branch into which a third one was merged, even twice."""
+def test_a_repeated_commit_overwrites_the_same_region(name: str) -> None:
+    """The log belongs to a branch with merges of a third one, even repeated merges."""
     region, write_file = OPERATIONS[name]
     commits = [write_file("0-a")]
     for _ in range(2):
-        made = union(side(*commits), side(write(file("1-x", "1"), mode="Append")))
-        commits = [parse_commit(1, encode_actions(each)).actions for each in made]  # type: ignore[misc]
+        commits_after = union(side(*commits), side(write(file("1-x", "1"), mode="Append")))
+        commits = [parse_commit(1, encode_actions(each)).actions for each in commits_after]  # type: ignore[misc]
     for partition in "01":
         everything = overwrite(file(f"{partition}-b", partition), isDynamicPartitionOverwrite=False)
-        found = is_united(side(*commits), side(everything))
-        assert found is (region == NONE or (region == PARTITION and partition == "1"))
+        actual = is_united(side(*commits), side(everything))
+        assert actual is (region == NONE or (region == PARTITION and partition == "1"))
 
 
 # --- full or dynamic, by the files that stayed ----------------------------------------------------
 
 
-def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
+def test_an_older_dynamic_overwrite_is_recognized_by_remaining_files() -> None:
     """Older versions of Delta do not say whether they replaced all or single partitions."""
     first = {"had_file_beside": lambda paths: "first" not in paths}
     empty: dict[str, Any] = {"had_file_beside": lambda paths: False}
@@ -167,15 +167,17 @@ def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
         assert not is_united(side(late, **first), side(load("1-b", read=None), **first))
     appended = write(file("3-x", "3"), mode="Append")
     assert is_united(side(appended, load("0-a", read=1), **empty), side(other, **first))
-    gone = load("0-a", remove("3-x"), read=1)
-    assert not is_united(side(appended, gone, **empty), side(load("1-b", read=None), **empty))
+    overwrite_of_all = load("0-a", remove("3-x"), read=1)
+    assert not is_united(
+        side(appended, overwrite_of_all, **empty), side(load("1-b", read=None), **empty)
+    )
     # A table without partitions is replaced as a whole.
     flat = {**first, "metadata": TEXTS | {"partitionColumns": []}}
     with pytest.raises(UnmergeableTableError, match="both sides overwrote the table"):
         united(side(**flat), side(one, **flat), side(other, **flat), UnionSignature(2, "t"))
 
 
-def test_of_two_overwrites_of_the_table_sources_is_named() -> None:
+def test_the_error_for_two_overwrites_reports_the_one_in_source() -> None:
     whole, unknown = overwrite(file("0-a")), by("FROBNICATE", file("0-b"))
     with pytest.raises(UnmergeableTableError, match=r"overwrote the table$"):
         union(side(whole), side(unknown))
@@ -195,7 +197,7 @@ def append(name: str) -> Actions:
 
 
 def outcome(commits: Sequence[Actions], before: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the files that are live after commits that are made in an order."""
+    """Return the live files after commits in the given order."""
     live = set(before)
     for actions in commits:
         parameters = actions[0]["commitInfo"]["operationParameters"]
@@ -208,16 +210,16 @@ def outcome(commits: Sequence[Actions], before: frozenset[str] = frozenset()) ->
 
 
 def orders(source: Sequence[Actions], dest: Sequence[Actions]) -> set[frozenset[str]]:
-    """Return what tables there may be after the commits of both sides, in any order."""
+    """Return the possible tables after the commits of both sides, in any order."""
     places = [("s", at) for at in range(len(source))] + [("d", at) for at in range(len(dest))]
-    found = set()
+    tables = set()
     for each in permutations(places):
         if all(
             [at for s, at in each if s == name] == sorted(at for s, at in each if s == name)
             for name in "sd"
         ):
-            found.add(outcome([(source if s == "s" else dest)[at] for s, at in each]))
-    return found
+            tables.add(outcome([(source if s == "s" else dest)[at] for s, at in each]))
+    return tables
 
 
 KINDS: dict[str, Callable[[str], Actions]] = {
@@ -229,7 +231,7 @@ STEPS = [(kind, partition) for kind in KINDS for partition in "01"]
 
 
 def with_removes(name: str, steps: Sequence[tuple[str, str]]) -> list[Actions]:
-    """Return the commits of one side on an empty table, with what they remove of their own."""
+    """Return the commits of one side on an empty table, with removes of its own files."""
     commits: list[Actions] = []
     live: frozenset[str] = frozenset()
     for at, (kind, partition) in enumerate(steps):
@@ -241,14 +243,14 @@ def with_removes(name: str, steps: Sequence[tuple[str, str]]) -> list[Actions]:
 
 
 @pytest.mark.parametrize("first", STEPS)
-def test_a_union_is_what_some_order_of_the_commits_gives(first: tuple[str, str]) -> None:
-    """All pairs of two commits a side, on an empty table; what has an order is united."""
+def test_a_union_equals_some_order_of_the_commits(first: tuple[str, str]) -> None:
+    """All pairs of two commits per side, on an empty table, are united if they have an order."""
     for second in STEPS:
         source = with_removes("s", [first, second])
         for third, fourth in product(STEPS, STEPS):
             dest = with_removes("d", [third, fourth])
-            wanted = outcome(source) | outcome(dest)
-            assert is_united(side(*source), side(*dest)) is (wanted in orders(source, dest))
+            live = outcome(source) | outcome(dest)
+            assert is_united(side(*source), side(*dest)) is (live in orders(source, dest))
 
 
 # --- rows of a predicate --------------------------------------------------------------------------
@@ -263,31 +265,37 @@ def ids(path: str, low: Any, high: Any, name: str = "id") -> dict[str, Any]:
     return file(path, stats=json.dumps(stats))
 
 
-def named(partition: str | None) -> dict[str, Any]:
+def in_partition(partition: str | None) -> dict[str, Any]:
     return file(f"{partition}-file", partitionValues={"p": partition})
 
 
 @for_each(
     ("one", "ours", "other", "theirs", "together"),
     [
-        ("p = 'a'", named("a"), "p = 'b'", named("b"), True),
-        ("`P`=='a'", named("a"), "(p = 'b')", named("b"), True),
-        ("(p <=> 'a')", named("a"), "(p <=> 'b')", named("b"), True),
-        ("p = 'a'", named("a"), "p >= 'a'", named("a1"), True),
-        ("p = 'a'", named("a"), "p >= 'a'", named("a"), False),
-        ("p in ('a', 'b')", named("b"), "p IN ('c')", named("c"), True),
-        ("p in ('a', 'c')", named("a"), "p IN ('c', 'a')", named("c"), False),
-        ("p between 'a' and 'b'", named("b"), "p > 'b' AND p < 'd'", named("c"), True),
-        ("p = 'a' or p = 'b'", named("a"), "p = 'c' or p = 'd'", named("c"), False),
-        ("p = 'a''b'", named("ab"), "p = 'b''c'", named("bc"), False),
-        (r"p = 'a\'b'", named("ab"), r"p = 'b\'c'", named("bc"), False),
-        ("p <> 'b'", named("a"), "p <> 'a'", named("b"), False),
-        ("not p = 'b'", named("a"), "not p = 'a'", named("b"), False),
-        ("t.p = 'a'", named("a"), "t.p = 'b'", named("b"), False),
-        ("p = 1", named("1"), "p = 2", named("02"), False),
-        ("p = 'a'", named(None), "p = 'b'", named(None), False),
-        ("p = 'a' extra", named("a"), "p = 'b' extra", named("b"), False),
-        ("", named("a"), "true", named("b"), False),
+        ("p = 'a'", in_partition("a"), "p = 'b'", in_partition("b"), True),
+        ("`P`=='a'", in_partition("a"), "(p = 'b')", in_partition("b"), True),
+        ("(p <=> 'a')", in_partition("a"), "(p <=> 'b')", in_partition("b"), True),
+        ("p = 'a'", in_partition("a"), "p >= 'a'", in_partition("a1"), True),
+        ("p = 'a'", in_partition("a"), "p >= 'a'", in_partition("a"), False),
+        ("p in ('a', 'b')", in_partition("b"), "p IN ('c')", in_partition("c"), True),
+        ("p in ('a', 'c')", in_partition("a"), "p IN ('c', 'a')", in_partition("c"), False),
+        (
+            "p between 'a' and 'b'",
+            in_partition("b"),
+            "p > 'b' AND p < 'd'",
+            in_partition("c"),
+            True,
+        ),
+        ("p = 'a' or p = 'b'", in_partition("a"), "p = 'c' or p = 'd'", in_partition("c"), False),
+        ("p = 'a''b'", in_partition("ab"), "p = 'b''c'", in_partition("bc"), False),
+        (r"p = 'a\'b'", in_partition("ab"), r"p = 'b\'c'", in_partition("bc"), False),
+        ("p <> 'b'", in_partition("a"), "p <> 'a'", in_partition("b"), False),
+        ("not p = 'b'", in_partition("a"), "not p = 'a'", in_partition("b"), False),
+        ("t.p = 'a'", in_partition("a"), "t.p = 'b'", in_partition("b"), False),
+        ("p = 1", in_partition("1"), "p = 2", in_partition("02"), False),
+        ("p = 'a'", in_partition(None), "p = 'b'", in_partition(None), False),
+        ("p = 'a' extra", in_partition("a"), "p = 'b' extra", in_partition("b"), False),
+        ("", in_partition("a"), "true", in_partition("b"), False),
         ("id < 5", ids("a", 1, 4), "id >= 5", ids("b", 5, 9), True),
         ("id < 5", ids("a", 1, 4), "id >= 4", ids("b", 5, 9), True),
         ("id <= 5", ids("a", 1, 5), "id >= 5", ids("b", 5, 9), False),
@@ -316,7 +324,7 @@ def named(partition: str | None) -> dict[str, Any]:
         ("gone < 5", ids("a", 1, 4, "gone"), "gone >= 5", ids("b", 5, 9, "gone"), False),
     ],
 )
-def test_rows_of_two_predicates(
+def test_overwrites_of_disjoint_predicates_are_united(
     one: str, ours: dict[str, Any], other: str, theirs: dict[str, Any], together: bool
 ) -> None:
     source, dest = side(replace(one, ours)), side(replace(other, theirs))

@@ -1,4 +1,4 @@
-"""Pairs of changes by which files, taken one by one, would make a wrong table."""
+"""Pairs of changes that would make a wrong table if merged file by file."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ WIDER = metadata(column("more"))
 
 
 def side(*commits: Actions, **more: Any) -> LogSide:
-    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
-    return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
+    numbered = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
+    return LogSide(tuple(numbered), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
 
 
 def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> list[Any]:
-    said = [each["add"] for actions in there for each in actions if "add" in each]
-    found = {key: one for one in said for key in DeltaCommit(0, ({"add": one},)).adds}
+    adds = [each["add"] for actions in there for each in actions if "add" in each]
+    adds_by_key = {key: one for one in adds for key in DeltaCommit(0, ({"add": one},)).adds}
     source = replace(
         source,
-        find_adds=lambda paths: {key: each for key, each in found.items() if key.path in paths},
+        find_adds=lambda paths: {
+            key: each for key, each in adds_by_key.items() if key.path in paths
+        },
     )
     return united(base, source, dest, UnionSignature(2, "t")).commits
 
 
 def repeated(*commits: Actions) -> list[Actions]:
-    """Return commits as they stand in another log, to which they were repeated."""
-    made = union(side(), side(*commits), side([dict(add("any", "0"))]))
-    return [parse_commit(1, body_of(each)).actions for each in made]  # type: ignore[misc]
+    """Return commits as repeated in another log."""
+    commits_after = union(side(), side(*commits), side([dict(add("any", "0"))]))
+    return [parse_commit(1, body_of(each)).actions for each in commits_after]  # type: ignore[misc]
 
 
 def by(mode: str, *actions: Any) -> Actions:
@@ -61,16 +63,16 @@ def vector(name: str) -> dict[str, Any]:
 # --- rows twice -----------------------------------------------------------------------------------
 
 
-def test_what_is_appended_beside_an_overwrite_survives_it() -> None:
-    gone = [remove("a"), remove("b")]
-    replaced = by("Overwrite", *gone, file("new"))
+def test_rows_appended_beside_an_overwrite_survive() -> None:
+    removes = [remove("a"), remove("b")]
+    replaced = by("Overwrite", *removes, file("new"))
     for source, dest in ((replaced, by("Append", file("c"))), (by("Append", file("c")), replaced)):
-        (made,) = union(side(), side(source), side(dest))
-        assert made[1:] == tuple(source[1:])
+        (commit,) = union(side(), side(source), side(dest))
+        assert commit[1:] == tuple(source[1:])
 
 
 @pytest.mark.parametrize("words", ["Overwrite", "overwrite"])
-def test_both_sides_cannot_say_all_that_is_in_a_region_that_was_empty(words: str) -> None:
+def test_two_full_overwrites_of_an_empty_region_conflict(words: str) -> None:
     """A full overwrite counts as one of all partitions, whichever it wrote to."""
     one, other = by(words, file("a")), by(words, dict(add("p=1/b", "1")))
     with pytest.raises(UnmergeableTableError, match="both sides overwrote the table"):
@@ -87,14 +89,14 @@ def test_both_sides_cannot_say_all_that_is_in_a_region_that_was_empty(words: str
         union(side(), side([info, *rest]), side(one))
 
 
-def test_one_file_under_two_spellings_is_one_file() -> None:
+def test_differently_escaped_paths_are_one_file() -> None:
     """Writers escape different characters in the paths of a log."""
     one, other = "p=%C3%BC/a%20b.parquet", "p=ü/a b.parquet"
     with pytest.raises(UnmergeableTableError, match=r"removed or rewrote files.*: p=ü/a b.parquet"):
         union(side(), side([remove(one), file("x")]), side([remove(other), file("y")]))
 
 
-def test_one_file_cannot_come_back_with_two_vectors() -> None:
+def test_one_file_with_two_deletion_vectors_conflicts() -> None:
     """As by a RESTORE of either side to another version."""
     with pytest.raises(UnmergeableTableError, match="both sides added the same files: a"):
         union(side(), side([file("a")]), side([file("a", **vector("one"))]))
@@ -114,7 +116,7 @@ def test_one_file_cannot_come_back_with_two_vectors() -> None:
 
 
 @pytest.mark.parametrize("name", ["delta.enableChangeDataFeed", "delta.appendOnly"])
-def test_rows_that_leave_do_not_suit_a_table_that_records_or_forbids_it(name: str) -> None:
+def test_removed_rows_conflict_with_a_property_that_records_or_forbids_them(name: str) -> None:
     ruled = metadata(**{name: "true"})
     altered = side([{"metaData": ruled}], metadata=ruled)
     for source, dest in ((altered, side([remove("a")])), (side([remove("a")]), altered)):
@@ -127,7 +129,7 @@ def test_rows_that_leave_do_not_suit_a_table_that_records_or_forbids_it(name: st
     assert union(side(), altered, both) == []
 
 
-def test_vectors_need_a_protocol_that_knows_them_whoever_drops_it() -> None:
+def test_deletion_vectors_require_a_protocol_that_supports_them() -> None:
     start = side(protocol=VECTORS)
     marked = side([remove("a"), file("a", **vector("one"))], protocol=VECTORS)
     dropped = side([{"protocol": PROTOCOL}], protocol=PROTOCOL)
@@ -137,17 +139,17 @@ def test_vectors_need_a_protocol_that_knows_them_whoever_drops_it() -> None:
         union(start, marked, dropped)
 
 
-def test_a_protocol_of_one_side_beside_properties_of_the_other() -> None:
+def test_a_protocol_change_is_combined_with_a_schema_change() -> None:
     upgraded = side([{"protocol": VECTORS}], protocol=VECTORS)
     widened = side([{"metaData": WIDER}], metadata=WIDER)
     for source, dest, kind in ((upgraded, widened, "protocol"), (widened, upgraded, "metaData")):
-        (made,) = union(side(), source, dest)
-        assert [*made[1]] == [kind]
+        (commit,) = union(side(), source, dest)
+        assert [*commit[1]] == [kind]
     both = side([{"metaData": WIDER, "protocol": VECTORS}], metadata=WIDER, protocol=VECTORS)
     assert union(side(), both, side([file("a")]))
 
 
-def test_a_domain_is_no_more_than_the_columns_it_names() -> None:
+def test_a_domain_requires_its_columns() -> None:
     clustered = [{"domainMetadata": {"domain": "delta.clustering", "configuration": "more"}}]
     start, narrow = side(metadata=WIDER), side([{"metaData": metadata()}])
     for source, dest in (
@@ -156,58 +158,58 @@ def test_a_domain_is_no_more_than_the_columns_it_names() -> None:
     ):
         with pytest.raises(UnmergeableTableError, match="dropped the column 'more'"):
             union(start, source, dest)
-    (made,) = union(side(), side(clustered), side([file("a")]))
-    assert made[1:] == tuple(clustered)
+    (commit,) = union(side(), side(clustered), side([file("a")]))
+    assert commit[1:] == tuple(clustered)
 
 
 # --- commits that dest has in another order -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("action_of", "words"),
     [
         (lambda at: {"txn": {"appId": "s", "version": at}}, "same streaming application, 's'"),
         (lambda at: {"domainMetadata": {"domain": "d", "configuration": str(at)}}, "domain, 'd'"),
     ],
 )
-def test_progress_never_goes_back(said: Any, words: str) -> None:
-    first, second, third = ([said(at), file(f"f{at}")] for at in range(3))
+def test_stream_and_domain_versions_never_decrease(action_of: Any, words: str) -> None:
+    first, second, third = ([action_of(at), file(f"f{at}")] for at in range(3))
     with pytest.raises(UnmergeableTableError, match=words):
         union(side(), side(first, second), side(*repeated(second)))
-    (made,) = union(side(), side(first, second), side(*repeated(first)))
-    assert made[1:] == tuple(second)
-    (made,) = union(side(first), side(first, second), side(first, [file("x")]))
-    assert made[1:] == tuple(second)
+    (commit,) = union(side(), side(first, second), side(*repeated(first)))
+    assert commit[1:] == tuple(second)
+    (commit,) = union(side(first), side(first, second), side(first, [file("x")]))
+    assert commit[1:] == tuple(second)
     # Of another one there is no harm.
     other = [{"txn": {"appId": "other", "version": 1}}]
     assert len(union(side(), side(other, second, third), side(*repeated(second)))) == 2
 
 
-def test_what_source_took_back_of_its_schema_stays_away() -> None:
+def test_a_reverted_schema_change_of_source_is_not_repeated() -> None:
     wider, back = [{"metaData": WIDER}], [{"metaData": metadata()}]
-    (made,) = union(side(), side(wider, back), side(*repeated(back)))
-    assert len(made) == 1
+    (commit,) = union(side(), side(wider, back), side(*repeated(back)))
+    assert len(commit) == 1
     assert len(union(side(), side(wider, back), side([file("a")]))) == 2
 
 
 # --- undoing --------------------------------------------------------------------------------------
 
 
-def test_rows_that_come_back_must_fit_what_the_table_is_now() -> None:
+def test_restored_rows_must_fit_the_current_table() -> None:
     deleted, start = [remove("a")], [file("a")]
     ruled = metadata(**{"delta.constraints.small": "id < 3"})
     dest = side(deleted, [{"metaData": ruled}], metadata=ruled)
     with pytest.raises(UnmergeableTableError, match=r"delta\.constraints"):
         union(side(deleted), side(), dest, start)
-    (made,) = union(side(deleted), side(), side(deleted, [file("b")]), start)
-    assert made[1]["add"]["path"] == "a"
+    (commit,) = union(side(deleted), side(), side(deleted, [file("b")]), start)
+    assert commit[1]["add"]["path"] == "a"
     # What only leaves has nothing to fit.
     assert union(
         side([file("b")]), side(), side([file("b")], [{"metaData": ruled}], metadata=ruled)
     )
 
 
-def test_rows_that_come_back_marked_need_vectors() -> None:
+def test_restored_rows_with_deletion_vectors_require_their_protocol() -> None:
     marked = file("a", **vector("one"))
     deleted = [{"remove": {"path": "a", **vector("one")}}]
     dest = side(deleted, [{"protocol": PROTOCOL}])

@@ -1,4 +1,4 @@
-"""Paths of a Delta log become addresses, and nothing else of it changes."""
+"""Paths of a Delta log become addresses, and everything else stays the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def placed(relative: pa.Array) -> pa.Array:
 REWRITE = to_addresses(placed)
 
 
-def test_the_short_name_of_a_deletion_vector() -> None:
+def test_the_short_name_of_a_deletion_vector_is_decoded() -> None:
     assert vector_path(SHORT) == LONG
     assert vector_path(SHORT[2:]) == LONG[3:]
     for wrong in ("", "short", "é" * 20, "#" * 20):
@@ -33,10 +33,10 @@ def test_the_short_name_of_a_deletion_vector() -> None:
 
 
 def actions(path: str, vector: tuple[str, str] | None) -> dict[str, object]:
-    found: dict[str, object] = {"path": path, "size": 2**53 + 1, "partitionValues": {"p": None}}
+    fields: dict[str, object] = {"path": path, "size": 2**53 + 1, "partitionValues": {"p": None}}
     if vector:
-        found["deletionVector"] = {"storageType": vector[0], "pathOrInlineDv": vector[1]}
-    return found
+        fields["deletionVector"] = {"storageType": vector[0], "pathOrInlineDv": vector[1]}
+    return fields
 
 
 CASES = [
@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-def test_a_commit() -> None:
+def test_a_commit_is_rewritten() -> None:
     others = [{"commitInfo": {"path": "kept"}}, {"txn": {"appId": "é", "version": 1}}]
     before, after = list(others), list(others)
     for path, vector, new_path, new_vector in CASES:
@@ -65,7 +65,7 @@ def test_a_commit() -> None:
             rewritten_commit(broken, "it", REWRITE)
 
 
-def test_a_checkpoint() -> None:
+def test_a_checkpoint_is_rewritten() -> None:
     before: list[dict[str, object]] = [{"txn": {"appId": "a"}, "add": None}]
     after = list(before)
     for path, vector, new_path, new_vector in CASES:
@@ -88,9 +88,9 @@ def test_a_checkpoint() -> None:
     assert rewritten_batch(one, REWRITE).to_pylist() == other.to_pylist()
 
 
-def test_a_file_under_several_names_has_as_many_uris() -> None:
+def test_a_file_with_several_names_has_several_uris() -> None:
     uris = pa.array(["s3a://b/a b", "s3a://b/c", "s3a://b/a b"])
     shared = repeated([hashes(uris.slice(0, 2)), hashes(uris.slice(2))])
-    found = unlike(uris, pa.array(["x", "y", "z z#"]), shared)
-    assert found.to_pylist() == ["s3a://b/a%20b#x", "s3a://b/c", "s3a://b/a%20b#z%20z%23"]
+    result = unlike(uris, pa.array(["x", "y", "z z#"]), shared)
+    assert result.to_pylist() == ["s3a://b/a%20b#x", "s3a://b/c", "s3a://b/a%20b#z%20z%23"]
     assert unlike(uris, uris, repeated([])).to_pylist()[1:] == ["s3a://b/c", "s3a://b/a%20b"]

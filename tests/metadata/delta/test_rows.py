@@ -1,4 +1,4 @@
-"""Merges of rows as commits of a log, and what later unions make of them."""
+"""Row merges as commits of a log, and their effect on later unions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MADE = UnionSignature(2, "tests")
 
 
 def pair() -> tuple[Table, Table, Table]:
-    """Return base, and two sides that each rewrote the same file, source after an append."""
+    """Return base and two sides with rewrites of the same file, source after an append."""
     base = first_table()
     path = min(base.live)
     source, dest = base.branch("source"), base.branch("dest")
@@ -45,12 +45,12 @@ def sides_of(*tables: Table) -> list[LogSide]:
 
 
 def merged_rows(base: Table, source: Table, dest: Table) -> Table:
-    """Return dest with a commit that has the effects of source's commits on rows."""
+    """Return dest with a commit that has the row effects of source's commits."""
     sides = sides_of(base, source, dest)
     settings = row_settings(*sides)
     merged = dest.branch("merged")
-    gone = dest.commits[-1].adds[0].path
-    edit = [{"commitInfo": {}}, remove(gone), add(merged.fresh("0"), "0")]
+    old = dest.commits[-1].adds[0].path
+    edit = [{"commitInfo": {}}, remove(old), add(merged.fresh("0"), "0")]
     actions = restated(edit, settings, sides[2], MADE)
     merged.take(DeltaCommit(len(dest.commits), actions))
     return merged
@@ -60,7 +60,7 @@ def bodies(*tables: Table) -> list[tuple[Action, ...]]:
     return united(*sides_of(*tables), MADE).commits
 
 
-def test_later_commits_of_source_are_repeated_after_a_merge_of_rows() -> None:
+def test_later_commits_of_source_are_repeated_after_a_row_merge() -> None:
     base, source, dest = pair()
     merged = merged_rows(base, source, dest)
     info = merged.commits[-1].info
@@ -93,7 +93,7 @@ def test_rows_are_not_merged_twice() -> None:
         bodies(source, merged, source.branch("again"))
 
 
-def test_a_third_branch_gets_the_merge_of_rows_once() -> None:
+def test_a_third_branch_receives_a_row_merge_once() -> None:
     base, source, dest = pair()
     merged, third = merged_rows(base, source, dest), base.branch("third")
     third.commit(add(third.fresh("1"), "1"))
@@ -106,7 +106,7 @@ def test_a_third_branch_gets_the_merge_of_rows_once() -> None:
     )
 
 
-def test_commits_of_which_only_the_rows_were_merged_are_not_undone_by_files() -> None:
+def test_commits_merged_by_rows_are_not_undone_by_files() -> None:
     base, source, dest = pair()
     merged, before = merged_rows(base, source, dest), base.branch("before")
     with pytest.raises(UnmergeableTableError, match="only rows can be undone"):
@@ -116,7 +116,7 @@ def test_commits_of_which_only_the_rows_were_merged_are_not_undone_by_files() ->
     assert sum("add" in each or "remove" in each for each in undo) == 2
 
 
-def test_files_to_read_and_to_edit() -> None:
+def test_only_changed_files_are_read_and_edited() -> None:
     base, source, dest = pair()
     sides = sides_of(base, source, dest)
     assert touched_paths(sides) == {
@@ -135,7 +135,7 @@ def test_files_to_read_and_to_edit() -> None:
     assert sets == {("base", "dest"): plain, ("source",): marked, ("base",): {}, ("dest",): {}}
 
 
-def test_unions_that_are_no_merge_of_files() -> None:
+def test_a_union_of_files_is_distinguished_from_a_row_merge() -> None:
     def files(*names: str) -> dict[FileKey, dict[str, str]]:
         keys = (FileKey(*each.split("|")) for each in names)
         return {key: {"path": key.path} for key in keys}
@@ -155,7 +155,7 @@ class FilesOf:
         self.since = [key for each in commits for key in (*each.adds, *each.removes)]
 
 
-def test_settings_of_one_side_are_taken_and_others_refused() -> None:
+def test_settings_of_one_side_are_merged_and_conflicts_rejected() -> None:
     base, source, dest = pair()
     source.commit({"metaData": metadata(column("more"))}, {"txn": {"appId": "a", "version": 3}})
     domain = {"domain": "mine", "configuration": "{}", "removed": False}
@@ -178,7 +178,7 @@ def test_settings_of_one_side_are_taken_and_others_refused() -> None:
         row_settings(*sides_of(base, source, dest))
 
 
-def test_dropped_columns_are_refused_and_renamed_ones_are_not() -> None:
+def test_dropped_columns_are_rejected_but_renamed_ones_are_not() -> None:
     tables = pair()
     mapped = metadata(**{"delta.columnMapping.mode": "name"})
     fields = json.loads(mapped["schemaString"])["fields"]
@@ -213,7 +213,7 @@ def test_dropped_columns_are_refused_and_renamed_ones_are_not() -> None:
         assert next(each["name"] for each in schema_fields(settings.metadata)) == "key"
 
 
-def test_identity_columns_are_refused_with_another_way() -> None:
+def test_identity_columns_are_rejected_with_a_workaround() -> None:
     sides = sides_of(*pair())
     table = metadata(column("number", metadata={"delta.identity.start": 1}))
     words = "identity column 'number' .*: take one side with source-wins or dest-wins"
@@ -221,7 +221,7 @@ def test_identity_columns_are_refused_with_another_way() -> None:
         row_settings(*(replace(each, metadata=table) for each in sides))
 
 
-def test_a_private_table_has_only_the_given_files() -> None:
+def test_a_private_table_contains_only_the_given_files() -> None:
     base, source, dest = pair()
     settings = row_settings(*sides_of(base, source, dest))
     properties = {"delta.autoOptimize.autoCompact": "true", "delta.appendOnly": "false"}

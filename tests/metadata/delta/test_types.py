@@ -1,4 +1,4 @@
-"""Which type of a column has all values of another one."""
+"""The common type of two columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WIDER = [
 
 
 @for_each(("narrow", "wide"), WIDER)
-def test_a_wider_type_has_all_values(narrow: Any, wide: Any) -> None:
+def test_a_wider_type_is_the_common_type(narrow: Any, wide: Any) -> None:
     assert common_type(narrow, wide) == wide
     assert common_type(wide, narrow) == wide
     assert common_type(array(narrow), array(wide)) == array(wide)
@@ -65,10 +65,10 @@ def test_a_wider_type_has_all_values(narrow: Any, wide: Any) -> None:
         (table("long"), array("long")),
     ],
 )
-def test_types_without_a_common_one(one: Any, other: Any) -> None:
+def test_some_types_have_no_common_type(one: Any, other: Any) -> None:
     assert common_type(one, other) is common_type(other, one) is None
 
 
-def test_structs_with_different_new_fields_have_the_fields_of_both() -> None:
+def test_a_common_struct_has_the_fields_of_both() -> None:
     both = common_type(struct(a="long", x="byte"), struct(A="integer", y="date"), str.lower)
     assert both == struct(a="long", x="byte", y="date")

@@ -37,7 +37,7 @@ writes = st.lists(st.sampled_from(sorted(WRITES)), max_size=4)
 
 
 def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
-    """Return dest with the union of the logs, whose commits do only what can be done."""
+    """Return dest with the union of the logs, after checking that its commits apply."""
     sides = (each.side(since) for each in (base, source, dest))
     merged = dest.branch("merged")
     for actions in united(*sides, MADE).commits:
@@ -60,7 +60,7 @@ def is_conflict(base: Table, source: Table, dest: Table) -> bool:
 
 
 def property_clashes(base: Table, source: Table, dest: Table) -> bool:
-    """Tells whether source sets the property from a value that dest does not have."""
+    """Return whether source sets the property from a value that dest lacks."""
     previous, final, ours = (each.metadata["configuration"] for each in (base, source, dest))
     for commit in source.commits[len(base.commits) :]:
         for fields in commit.fields("metaData"):
@@ -74,9 +74,9 @@ def property_clashes(base: Table, source: Table, dest: Table) -> bool:
 
 
 def expected(base: Table, source: Table, dest: Table) -> dict[str, str]:
-    gone = base.live.keys() - source.live.keys()
+    removed = base.live.keys() - source.live.keys()
     new = {path: p for path, p in source.live.items() if path not in base.live}
-    return {path: p for path, p in dest.live.items() if path not in gone} | new
+    return {path: p for path, p in dest.live.items() if path not in removed} | new
 
 
 def check_union(base: Table, source: Table, dest: Table) -> None:
@@ -99,19 +99,19 @@ def check_union(base: Table, source: Table, dest: Table) -> None:
 
 @for_each("theirs", WRITES)
 @for_each("ours", WRITES)
-def test_what_each_writer_does_beside_each_other(theirs: str, ours: str) -> None:
+def test_each_pair_of_writes_is_united_or_conflicts(theirs: str, ours: str) -> None:
     base = first_table()
     check_union(base, written(base, "source", [theirs]), written(base, "dest", [ours]))
 
 
 @given(writes, writes)
-def test_what_many_writers_do(theirs: list[str], ours: list[str]) -> None:
+def test_random_writes_are_united_or_conflict(theirs: list[str], ours: list[str]) -> None:
     base = first_table()
     check_union(base, written(base, "source", theirs), written(base, "dest", ours))
 
 
 @given(writes, writes, writes)
-def test_source_may_go_on_after_a_union(
+def test_source_can_be_merged_again_after_a_union(
     theirs: list[str], ours: list[str], later: list[str]
 ) -> None:
     base = first_table()
@@ -124,10 +124,10 @@ def test_source_may_go_on_after_a_union(
 
 
 @given(writes, writes, writes)
-def test_dest_may_take_in_what_a_source_took_in_before(
+def test_dest_can_be_merged_after_it_was_a_source(
     theirs: list[str], ours: list[str], later: list[str]
 ) -> None:
-    """As after main was merged into a branch, whose log has main's commits under other numbers."""
+    """After a merge of main, the branch has main's commits under other numbers."""
     first = first_table()
     branch, main = written(first, "branch", theirs), written(first, "main", ours)
     if is_conflict(first, main, branch):
@@ -137,7 +137,7 @@ def test_dest_may_take_in_what_a_source_took_in_before(
 
 
 def check_once_more(base: Table, source: Table, dest: Table) -> None:
-    """Check a union of sides whose logs have the same commits under different numbers."""
+    """Check a union of sides with the same commits under different numbers."""
     added = {path for path in source.live if path not in base.live}
     removed = base.live.keys() - source.live.keys()
     try:
@@ -163,7 +163,7 @@ def check_once_more(base: Table, source: Table, dest: Table) -> None:
 def test_a_commit_is_picked_onto_another_table(
     before: list[str], picked: list[str], ours: list[str]
 ) -> None:
-    """The commit's parent is no ancestor of what it is made on."""
+    """The parent of the commit is not an ancestor of dest."""
     first = first_table()
     base, dest = written(first, "branch", before), written(first, "main", ours)
     source = written(base, "picked", picked)
@@ -171,15 +171,15 @@ def test_a_commit_is_picked_onto_another_table(
 
 
 @given(writes, writes)
-def test_what_was_done_is_undone(done: list[str], later: list[str]) -> None:
+def test_random_writes_are_undone(done: list[str], later: list[str]) -> None:
     before = first_table()
     base = written(before, "done", done)
     dest = written(base, "dest", later)
     added = base.live.keys() - before.live.keys()
     removed = before.live.keys() - base.live.keys()
-    gone = added - dest.live.keys()
+    overwritten = added - dest.live.keys()
     moved_on = dest.commits != base.commits
-    if gone or (moved_on and any(map(is_altering, done))):
+    if overwritten or (moved_on and any(map(is_altering, done))):
         if base.commits != before.commits:
             with pytest.raises(UnmergeableTableError):
                 union(base, before, dest)
@@ -207,19 +207,19 @@ def is_altering(write: str) -> bool:
     return write.startswith(("add column", "property"))
 
 
-# --- what is said of it ---------------------------------------------------------------------------
+# --- errors and origins ---------------------------------------------------------------------------
 
 
 def side(*commits: Sequence[dict[str, Any]], **more: Any) -> LogSide:
-    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
-    return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
+    numbered = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
+    return LogSide(tuple(numbered), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
 
 
 def united_sides(base: LogSide, source: LogSide, dest: LogSide) -> list[Any]:
     return united(base, source, dest, MADE).commits
 
 
-def test_files_in_the_way_are_named() -> None:
+def test_conflicting_files_are_reported() -> None:
     both = [remove("p=0/a%20b.parquet"), remove("p=0/c.parquet")]
     with pytest.raises(
         UnmergeableTableError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
@@ -228,7 +228,7 @@ def test_files_in_the_way_are_named() -> None:
     assert raised.value.files == ["p=0/a b.parquet", "p=0/c.parquet"]
 
 
-def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> None:
+def test_two_deletion_vectors_of_one_file_conflict() -> None:
     def deleted(path: str, vector: str) -> list[dict[str, Any]]:
         marked: dict[str, Any] = {**add(path, "0")["add"]}
         marked["deletionVector"] = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1}
@@ -236,26 +236,26 @@ def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> No
 
     with pytest.raises(UnmergeableTableError, match=r"removed or rewrote files.*: a"):
         united_sides(side(), side(deleted("a", "one")), side(deleted("a", "other")))
-    (made,) = united_sides(side(), side(deleted("a", "one")), side(deleted("b", "other")))
-    assert made[1:] == tuple(deleted("a", "one"))
+    (commit,) = united_sides(side(), side(deleted("a", "one")), side(deleted("b", "other")))
+    assert commit[1:] == tuple(deleted("a", "one"))
 
 
-def test_each_commit_keeps_its_changes_and_says_where_it_comes_from() -> None:
+def test_each_commit_keeps_its_changes_and_origin() -> None:
     feed = {"cdc": {"path": "_change_data/x", "partitionValues": {}, "size": 1}}
     info = {"commitInfo": {"operation": "UPDATE", "isBlindAppend": False}}
     theirs = [info, feed, dict(remove("a")), dict(add("b", "0", changes=False))]
-    (made,) = united_sides(side(), side(theirs), side([dict(add("c", "0"))]))
-    said = made[0]["commitInfo"]
-    assert made[1:] == tuple(theirs[1:])
-    assert said["operationParameters"] == {"operation": "UPDATE", "version": "1"}
-    assert (said["operation"], said["isBlindAppend"]) == ("MERGE BRANCH", False)
+    (commit,) = united_sides(side(), side(theirs), side([dict(add("c", "0"))]))
+    info = commit[0]["commitInfo"]
+    assert commit[1:] == tuple(theirs[1:])
+    assert info["operationParameters"] == {"operation": "UPDATE", "version": "1"}
+    assert (info["operation"], info["isBlindAppend"]) == ("MERGE BRANCH", False)
 
 
 NEW = [dict(add("new", "0"))]
 
 
 def created(table: dict[str, Any], *more: Sequence[dict[str, Any]], file: str = "new") -> LogSide:
-    """Return a table that a side created by an overwrite, with a file of its own."""
+    """Return a table that one side created by an overwrite, with its own file."""
     info = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
     first = [
         {"commitInfo": info},
@@ -263,11 +263,11 @@ def created(table: dict[str, Any], *more: Sequence[dict[str, Any]], file: str = 
         {"metaData": table},
         dict(add(file, "0")),
     ]
-    commits = (DeltaCommit(number, by_writer(each)) for number, each in enumerate((first, *more)))
-    return LogSide(tuple(commits), table, PROTOCOL)
+    numbered = (DeltaCommit(at, by_writer(each)) for at, each in enumerate((first, *more)))
+    return LogSide(tuple(numbered), table, PROTOCOL)
 
 
-def test_a_table_that_both_sides_created_has_the_rows_of_both() -> None:
+def test_a_table_created_on_both_sides_has_the_rows_of_both() -> None:
     theirs = created(metadata(a="1", b="2") | {"id": "theirs", "createdTime": 2}, [add("a", "1")])
     ours = created(metadata(a="1", c="3") | {"id": "ours", "createdTime": 3}, file="ours")
     first, second = united_sides(LogSide(), theirs, ours)
@@ -295,9 +295,7 @@ OTHER = metadata() | {"id": "another"}
         (metadata(**{"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
     ],
 )
-def test_files_must_fit_what_the_other_side_made_of_the_table(
-    changed: dict[str, Any], words: str
-) -> None:
+def test_files_must_fit_a_changed_table(changed: dict[str, Any], words: str) -> None:
     altered = [{"metaData": changed}]
     for source, dest in (
         (side(altered, metadata=changed), side(NEW)),
@@ -306,11 +304,13 @@ def test_files_must_fit_what_the_other_side_made_of_the_table(
         with pytest.raises(UnmergeableTableError, match=words):
             united_sides(side(), source, dest)
     # Where nothing else was written, there is nothing that would not fit.
-    (made,) = united_sides(side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}]))
-    assert made[1:] == tuple(altered)
+    (commit,) = united_sides(
+        side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}])
+    )
+    assert commit[1:] == tuple(altered)
 
 
-def test_constraints_of_one_side_apply_to_new_rows_of_the_other() -> None:
+def test_constraints_of_one_side_are_checked_for_new_rows_of_the_other() -> None:
     name, text = "delta.constraints.small", "id < 3"
     changed = metadata(**{name: text})
     ruled = side([{"metaData": changed}], metadata=changed)
@@ -320,12 +320,12 @@ def test_constraints_of_one_side_apply_to_new_rows_of_the_other() -> None:
         assert claim.metadata == changed
     # Rows that only leave, and rows of a side with the same rule, satisfy it.
     alike = side(NEW, [{"metaData": changed}], metadata=changed)
-    gone = side([dict(remove("old"))])
-    for source, dest in ((ruled, alike), (alike, ruled), (ruled, gone), (gone, ruled)):
+    removal = side([dict(remove("old"))])
+    for source, dest in ((ruled, alike), (alike, ruled), (ruled, removal), (removal, ruled)):
         assert not united(side(), source, dest, MADE).row_claims
 
 
-def test_constraints_apply_to_rows_that_the_other_side_restored_in_a_file() -> None:
+def test_constraints_are_checked_for_restored_rows() -> None:
     changed = metadata(**{"delta.constraints.small": "id < 3"})
     (old,), (more,) = (new_vectors([np.array(each, np.uint64)])[0] for each in ([1, 2], [1, 2, 3]))
     marked = {**add("old", "0")["add"], "deletionVector": old}
@@ -363,11 +363,11 @@ def test_an_undone_deletion_may_violate_a_later_constraint() -> None:
             united_sides(side(deleted), before, dest)
 
 
-def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
+def test_equal_table_changes_are_made_once() -> None:
     wider = metadata(column("more"))
     altered = side([{"metaData": wider}, *NEW], metadata=wider)
-    (made,) = united_sides(side(), altered, side([{"metaData": wider}], metadata=wider))
-    assert made[1:] == tuple(NEW)
+    (commit,) = united_sides(side(), altered, side([{"metaData": wider}], metadata=wider))
+    assert commit[1:] == tuple(NEW)
 
 
 @pytest.mark.parametrize(
@@ -389,14 +389,14 @@ def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
         ({"metadata": metadata() | {"schemaString": "{"}}, "not the JSON"),
     ],
 )
-def test_what_is_not_understood_is_refused(more: dict[str, Any], words: str) -> None:
+def test_unknown_features_are_rejected(more: dict[str, Any], words: str) -> None:
     same = side(**more)
     for source, dest in ((side(NEW, **more), same), (same, side(NEW, **more))):
         with pytest.raises(UnmergeableTableError, match=words):
             united_sides(same, source, dest)
 
 
-def test_features_that_only_could_be_used_are_no_obstacle() -> None:
+def test_unused_features_do_not_block_a_union() -> None:
     features = ["columnMapping", "deletionVectors", "identityColumns", "inCommitTimestamp"]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": features}
     settings = metadata(**{"delta.columnMapping.mode": "none"})
@@ -404,7 +404,7 @@ def test_features_that_only_could_be_used_are_no_obstacle() -> None:
     assert united_sides(side(**more), side(NEW, **more), side([add("x", "0")], **more))
 
 
-def test_files_never_need_more_than_the_protocol_of_dest() -> None:
+def test_files_that_need_a_newer_protocol_conflict() -> None:
     upgraded = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
     there, here = side(protocol=upgraded), side([{"txn": {"appId": "x"}}])
     with pytest.raises(UnmergeableTableError, match="lower minReaderVersion"):
@@ -438,7 +438,9 @@ def test_files_never_need_more_than_the_protocol_of_dest() -> None:
         ),
     ],
 )
-def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str) -> None:
+def test_other_conflicts_are_rejected(
+    base: LogSide, source: LogSide, dest: LogSide, words: str
+) -> None:
     with pytest.raises(UnmergeableTableError, match=words):
         united_sides(base, source, dest)
 
@@ -446,6 +448,6 @@ def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str
 @pytest.mark.parametrize(
     ("body", "words"), [(b"{", "not JSON"), (b'{"new": 1}', "'new'"), (b"1", "not a JSON object")]
 )
-def test_what_is_no_commit_is_refused(body: bytes, words: str) -> None:
+def test_an_invalid_commit_is_rejected(body: bytes, words: str) -> None:
     with pytest.raises(UnmergeableTableError, match=words):
         parse_commit(3, body)

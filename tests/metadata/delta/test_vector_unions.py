@@ -23,7 +23,7 @@ ROUNDS = 250
 
 
 class Delta(NamedTuple):
-    """The rows that a commit removed and added."""
+    """The rows removed and added by a commit."""
 
     removed: set[str]
     added: set[str]
@@ -38,7 +38,7 @@ def deltas(table: MarkedTable) -> Iterator[tuple[str, Delta]]:
 
 
 def merged(base: MarkedTable, source: MarkedTable, dest: MarkedTable) -> MarkedTable:
-    """Return dest with the union, whose commits must apply to it."""
+    """Return dest with the union, after checking that its commits apply."""
     result = united(*(each.side(1) for each in (base, source, dest)), UnionSignature(2, "tests"))
     FILES.update(result.files)
     table = dest.branch(dest.name)
@@ -81,8 +81,8 @@ def check(
 def check_merge(
     base: MarkedTable, source: MarkedTable, dest: MarkedTable, outcomes: Counter[str], strict: bool
 ) -> MarkedTable:
-    known = {each.origin for each in dest.commits} | {each.origin for each in base.commits}
-    changes = [delta for origin, delta in deltas(source) if origin not in known]
+    origins = {each.origin for each in dest.commits} | {each.origin for each in base.commits}
+    changes = [delta for origin, delta in deltas(source) if origin not in origins]
     return check(base, source, dest, serial(dest.rows, changes), outcomes, strict)
 
 
@@ -90,7 +90,7 @@ def check_merge(
     "inline_bytes", [pytest.param(vectors.INLINE_BYTES, marks=pytest.mark.system), 0]
 )
 @pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
-def test_two_histories_with_merges_in_turn(
+def test_two_branches_are_merged_repeatedly(
     writes: tuple[str, ...], strict: bool, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both sides write, and source is merged into dest; twice, and then dest into source."""
@@ -116,9 +116,7 @@ def test_two_histories_with_merges_in_turn(
 
 @pytest.mark.system
 @pytest.mark.parametrize(("writes", "strict"), [(MARKS, True), (ALL, False)])
-def test_single_commits_are_picked_and_the_branch_is_merged(
-    writes: tuple[str, ...], strict: bool
-) -> None:
+def test_a_branch_is_merged_after_single_picks(writes: tuple[str, ...], strict: bool) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(ROUNDS):
         random = Random(seed)
@@ -161,7 +159,7 @@ def test_commits_are_undone_after_later_ones(writes: tuple[str, ...], strict: bo
 
 
 def one_file(**stats: str) -> MarkedTable:
-    """Return a table of one file of eight rows, in which a commit deleted the rows 1 and 2."""
+    """Return a table with one file of eight rows, and the rows 1 and 2 deleted."""
     table = MarkedTable.of_files(1, 8)
     table.commit(*table.remark("first-0", {1, 2}))
     return table
@@ -173,7 +171,7 @@ def marked(table: MarkedTable, *deleted: int) -> MarkedTable:
     return branch
 
 
-def test_a_conflict_has_the_file_and_the_positions() -> None:
+def test_a_conflict_reports_the_file_and_the_positions() -> None:
     base = one_file()
     with pytest.raises(OverlappingRowsError) as raised:
         merged(base, marked(base, 1, 2, 4, 5), marked(base, *range(1, 8)))
@@ -181,7 +179,7 @@ def test_a_conflict_has_the_file_and_the_positions() -> None:
     assert str(raised.value).endswith("the same rows: first-0 at positions 4, 5")
 
 
-def test_a_row_that_was_deleted_again_does_not_come_back() -> None:
+def test_a_row_deleted_again_is_not_restored() -> None:
     base = one_file()
     undone, before = base.at(1), base.at(0)
     later = marked(base, 1, 2, 6)
@@ -198,7 +196,7 @@ def test_a_row_that_was_deleted_again_does_not_come_back() -> None:
         merged(base, source, marked(base, 2))
 
 
-def test_a_file_that_one_side_rewrote_and_the_other_marked() -> None:
+def test_a_file_rewritten_on_one_side_and_marked_on_the_other_conflicts() -> None:
     base = one_file()
     rewritten = base.branch("rewritten")
     rewritten.rewrite(Random(1))
@@ -220,7 +218,7 @@ def stats_of(table: MarkedTable) -> str:
     return stats.replace(" ", "")
 
 
-def test_statistics_keep_their_digits_and_bounds_hold_for_restored_rows() -> None:
+def test_statistics_keep_their_digits_and_have_valid_bounds() -> None:
     base = one_file()
     digits = '{"numRecords":8,"max":1234567890123456789.1,"bounds":[0,3,4,5,7],"tightBounds":true}'
     dest = base.branch("dest")
@@ -238,7 +236,7 @@ def test_statistics_keep_their_digits_and_bounds_hold_for_restored_rows() -> Non
     assert stats_of(merged(base, source, dest)) == '{"numRecords":8,"tightBounds":false}'
 
 
-def test_a_file_without_a_row_count_is_refused() -> None:
+def test_a_file_without_a_row_count_is_rejected() -> None:
     base = MarkedTable.of_files(1, 8)
     removal, addition = base.remark("first-0", {1})
     source, dest = base.branch("source"), marked(base, 2)

@@ -20,13 +20,13 @@ TEXT = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
 DESCRIPTOR = {"storageType": "i", "pathOrInlineDv": TEXT, "sizeInBytes": 44, "cardinality": 6}
 
 
-def test_a_vector_in_the_log() -> None:
+def test_an_inline_vector_is_encoded_and_decoded() -> None:
     rows = positions(3, 4, 7, 11, 18, 29)
     assert decode_vector(DESCRIPTOR).tolist() == rows.tolist()
     assert new_vectors([rows]) == ([DESCRIPTOR], {})
 
 
-def test_small_vectors_are_in_the_log_and_large_ones_in_one_file() -> None:
+def test_small_vectors_are_inline_and_large_ones_share_a_file() -> None:
     large = [positions(*range(start, 2000, 3)) for start in range(2)]
     small, none = positions(1, 2**40), positions()
     descriptors, files = new_vectors([large[0], small, none, large[1]])
@@ -57,12 +57,12 @@ def test_small_vectors_are_in_the_log_and_large_ones_in_one_file() -> None:
         ({"pathOrInlineDv": "~" + TEXT[1:]}, "Z85"),
     ],
 )
-def test_damaged_vectors_in_the_log(change: dict[str, Any], words: str) -> None:
+def test_a_damaged_inline_vector_is_corrupt(change: dict[str, Any], words: str) -> None:
     with pytest.raises(CorruptFileError, match=words):
         decode_vector({**DESCRIPTOR, **change})
 
 
-def test_damaged_files() -> None:
+def test_a_damaged_vector_file_is_corrupt() -> None:
     ([descriptor], files) = new_vectors([positions(*range(0, 3000, 3))])
     (body,) = files.values()
     assert descriptor is not None
@@ -76,7 +76,7 @@ def test_damaged_files() -> None:
             decode_vector({**descriptor, "offset": offset}, body)
 
 
-def test_places() -> None:
+def test_the_location_of_a_vector_is_parsed() -> None:
     absolute = {"storageType": "p", "pathOrInlineDv": "file:/a/b%20c.bin"}
     assert vector_place(absolute) == VectorPlace("file:///a/b c.bin", True)
     with pytest.raises(CorruptFileError, match="storage type 'x'"):

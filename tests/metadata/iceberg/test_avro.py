@@ -1,4 +1,4 @@
-"""Avro files: what fastavro writes is read back, and hostile bytes are errors, not memory."""
+"""Avro files of fastavro are read, and hostile bytes are errors that take no memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(*kinds: Any) -> dict[str, Any]:
 
 
 def compressed(schema: Any, rows: list[Any], codec: str) -> bytes:
-    """Write records, also with zstd, for which fastavro needs a package."""
+    """Return an Avro file; zstd is done here, as fastavro needs a package for it."""
     body = io.BytesIO()
     for row in rows:
         fastavro.schemaless_writer(body, fastavro.parse_schema(schema), row)
@@ -56,7 +56,7 @@ def compressed(schema: Any, rows: list[Any], codec: str) -> bytes:
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
-def test_records_by_field_id(codec: str) -> None:
+def test_records_are_read_by_field_id(codec: str) -> None:
     decimal = {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 9}
     pair = {
         "type": "record",
@@ -74,8 +74,8 @@ def test_records_by_field_id(codec: str) -> None:
         "f3": [{"key": 1, "value": b"x"}],
         "f4": {},
     }
-    found = list(AvroFile.of(compressed(schema, [raw] * 500, codec)).records())
-    assert found == [{1: 7, 2: {1: 3, 2: None, 3: None}, 3: {1: b"x"}, 4: {}}] * 500
+    records = list(AvroFile.of(compressed(schema, [raw] * 500, codec)).records())
+    assert records == [{1: 7, 2: {1: 3, 2: None, 3: None}, 3: {1: b"x"}, 4: {}}] * 500
 
 
 @for_each(
@@ -101,20 +101,22 @@ def test_records_by_field_id(codec: str) -> None:
         (container(3, 1, b"\x02"), "invalid schema"),
     ],
 )
-def test_hostile_files(body: bytes, message: str) -> None:
+def test_a_hostile_file_is_corrupt(body: bytes, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
         list(AvroFile.of(body).records())
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard"])
-def test_a_block_is_decompressed_to_a_limit(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_decompressed_size_of_a_block_is_limited(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(avro, "MAX_BYTES", 1000)
     body = compressed(record("string"), [{"f1": "x" * 100_000}], codec)
     with pytest.raises(CorruptFileError, match="more than 1,000 bytes"):
         list(AvroFile.of(body).records())
 
 
-def test_a_deep_schema() -> None:
+def test_a_deeply_nested_schema_is_rejected() -> None:
     kind: Any = "long"
     for _ in range(100):
         kind = {"type": "array", "items": kind}
@@ -122,7 +124,7 @@ def test_a_deep_schema() -> None:
         list(AvroFile.of(container(record(kind), 1, b"x")).records())
 
 
-def test_any_damage_is_an_error_or_records() -> None:
+def test_random_damage_is_an_error_or_gives_records() -> None:
     chance = random.Random(1)
     whole = (
         manifest(3, [], "null") + b"",

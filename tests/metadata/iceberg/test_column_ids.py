@@ -1,4 +1,4 @@
-"""Columns of both sides under one id, in the ids of dest and back."""
+"""Columns with one id on both sides, mapped to ids of dest and back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def moved(*sides: Sequence[Columns]) -> tuple[list[Columns], list[Any]]:
 OLD = {1: "id", 2: "name"}
 
 
-def test_new_columns_of_one_id() -> None:
+def test_new_columns_with_one_id_are_renumbered() -> None:
     (base, source, dest), _ = moved([OLD], [OLD, OLD | {3: "x", 4: "y"}], [OLD, OLD | {3: "y"}])
     assert base == OLD
     assert dest == OLD | {3: "y"}
@@ -50,7 +50,7 @@ def test_new_columns_of_one_id() -> None:
     assert source == OLD | {6: "x", 3: "y"} or source == OLD | {5: "x", 3: "y"}
 
 
-def test_columns_after_a_merge_that_gave_them_other_ids() -> None:
+def test_columns_renumbered_by_a_merge_are_matched() -> None:
     theirs, ours = OLD | {3: "x"}, OLD | {3: "y", 4: "x"}
     later = OLD | {3: "renamed"}
     (base, source, _), ids = moved([theirs], [theirs, later], [OLD | {3: "y"}, ours])
@@ -65,13 +65,13 @@ def test_columns_after_a_merge_that_gave_them_other_ids() -> None:
     assert source[3] == "x"
 
 
-def test_names_given_twice() -> None:
+def test_a_name_with_two_ids_is_rejected() -> None:
     twice = [OLD | {3: "x"}, OLD | {4: "x"}]
     with pytest.raises(UnmergeableTableError, match="the name of a column to several"):
         moved(twice, twice, [OLD | {3: "y", 5: "x"}])
 
 
-def test_renames_without_the_former_schema() -> None:
+def test_a_rename_without_the_former_schema_is_rejected() -> None:
     with pytest.raises(UnmergeableTableError, match="column id 2 has its former name or type"):
         moved([OLD], [OLD | {2: "label"}], [OLD])
 

@@ -48,13 +48,13 @@ def test_moved_metadata_keeps_unknown_fields(compressed: bool) -> None:
     assert document == DOCUMENT
 
 
-def test_properties() -> None:
+def test_properties_are_set_and_removed() -> None:
     result = with_properties(DOCUMENT, {"a": None, "c": "3"})
     assert result["properties"] == {"b": "2", "c": "3"}
     assert with_properties({}, {"missing": None}) == {"properties": {}}
 
 
-def test_encrypted_metadata() -> None:
+def test_encrypted_metadata_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="encrypted"):
         decode_document(encode_document({**DOCUMENT, "encryption-keys": [{}]}))
 
@@ -76,7 +76,7 @@ def no_deletes(path: str) -> MovedDeletes:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_moved_manifests(version: int) -> None:
+def test_manifest_paths_are_rewritten(version: int) -> None:
     body = manifest(version, [FILE, {**FILE, "file_path": "old/y"}])
     result = moved_manifest(body, lambda path: path.replace("old", "new"), no_deletes)
     rows = [*AvroFile.of(body).records()]
@@ -87,27 +87,27 @@ def test_moved_manifests(version: int) -> None:
     listed = manifest_list(
         version, [{**entry, "added_snapshot_id": 1, "content": 0, "sequence_number": 1}]
     )
-    (found,) = AvroFile.of(moved_list(listed, {"m": ("n", len(result))})).records()
-    assert (found[500], found[501], found[503]) == ("n", len(result), 1)
+    (entry_after,) = AvroFile.of(moved_list(listed, {"m": ("n", len(result))})).records()
+    assert (entry_after[500], entry_after[501], entry_after[503]) == ("n", len(result), 1)
 
 
-def test_moved_deletes() -> None:
+def test_delete_file_paths_are_rewritten() -> None:
     vector = {**FILE, "file_format": "PUFFIN", "content": 1, "referenced_data_file": "old/y"}
-    (found,) = AvroFile.of(moved_manifest(manifest(3, [vector]), str.upper, no_deletes)).records()
-    assert (found[2][100], found[2][143]) == ("OLD/X", "OLD/Y")
+    (row,) = AvroFile.of(moved_manifest(manifest(3, [vector]), str.upper, no_deletes)).records()
+    assert (row[2][100], row[2][143]) == ("OLD/X", "OLD/Y")
     deletes = manifest(2, [{**FILE, "content": 1}])
     moved = moved_manifest(deletes, str.upper, lambda _: MovedDeletes("new", 7, b"a", b"b"))
-    (found,) = AvroFile.of(moved).records()
-    assert (found[2][100], found[2][104]) == ("new", 7)
+    (row,) = AvroFile.of(moved).records()
+    assert (row[2][100], row[2][104]) == ("new", 7)
     # A removed file need not exist.
     file = AvroFile.of(deletes)
     removed = file.with_records([{**each, 0: 2} for each in file.records()])
-    (found,) = AvroFile.of(moved_manifest(removed, str.upper, no_deletes)).records()
-    assert found[2][100] == "OLD/X"
+    (row,) = AvroFile.of(moved_manifest(removed, str.upper, no_deletes)).records()
+    assert row[2][100] == "OLD/X"
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
-def test_a_rewritten_file_has_the_same_records(codec: str) -> None:
+def test_a_rewritten_file_keeps_its_records(codec: str) -> None:
     pair = {"type": "record", "name": "p", "fields": record("int", "bytes")["fields"]}
     summary = {**record("boolean", ["null", "boolean"], "bytes"), "name": "s"}
     schema = record(
@@ -127,7 +127,7 @@ def test_a_rewritten_file_has_the_same_records(codec: str) -> None:
     assert [*AvroFile.of(AvroFile.of(body).with_records([])).records()] == []
 
 
-def test_repeated_field_ids_cannot_be_written() -> None:
+def test_repeated_field_ids_are_rejected() -> None:
     schema = record("int", "int")
     schema["fields"][1]["field-id"] = 1
     file = AvroFile.of(compressed(schema, [{"f1": 1, "f2": 2}], "null"))
@@ -135,10 +135,10 @@ def test_repeated_field_ids_cannot_be_written() -> None:
         file.with_records(file.records())
 
 
-@pytest.mark.parametrize(("kept", "count"), [(None, 4), ("2", 2), ("-1", 1), ("all", 4)])
-def test_the_log_has_the_entries_that_the_properties_keep(kept: str | None, count: int) -> None:
+@pytest.mark.parametrize(("limit", "count"), [(None, 4), ("2", 2), ("-1", 1), ("all", 4)])
+def test_the_metadata_log_is_limited_by_the_properties(limit: str | None, count: int) -> None:
     before = {"last-updated-ms": 7, "metadata-log": [{"metadata-file": each} for each in "abc"]}
-    document = with_properties({}, {"write.metadata.previous-versions-max": kept})
+    document = with_properties({}, {"write.metadata.previous-versions-max": limit})
     log = with_former(document, before, "d")["metadata-log"]
     assert log[-1] == {"timestamp-ms": 7, "metadata-file": "d"}
     assert [each["metadata-file"] for each in log] == [*"abcd"][-count:]

@@ -1,4 +1,4 @@
-"""The metadata of a private copy, and of the table after its edit."""
+"""Metadata of a private copy, and of the table after an edit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN: dict[str, Any] = {
 PATH = "s3://b/t/metadata/v2.metadata.json"
 
 
-def test_an_edit_restores_what_only_the_copy_needs() -> None:
+def test_an_edit_restores_the_settings_of_the_table() -> None:
     copy = editable(OWN, "s3://b/ns/data/x")
     assert copy["location"] == "s3://b/ns/data/x"
     assert copy["properties"] == {"gc.enabled": "false", "owner": "joe"}
@@ -31,7 +31,7 @@ def test_an_edit_restores_what_only_the_copy_needs() -> None:
     assert table == {**OWN, "snapshots": [1], "metadata-log": log}
 
 
-def test_an_edits_own_properties_stay() -> None:
+def test_properties_set_by_an_edit_are_kept() -> None:
     copy = editable(OWN, "s3://b/ns/data/x")
     properties = {**copy["properties"], "write.metadata.path": "s3://b/t/m", "gc.enabled": "true"}
     properties |= {"write.metadata.previous-versions-max": "1"}
@@ -40,7 +40,7 @@ def test_an_edits_own_properties_stay() -> None:
     assert [each["metadata-file"] for each in table["metadata-log"]] == [PATH]
 
 
-def test_an_edit_of_a_table_without_properties() -> None:
+def test_a_table_without_properties_is_edited() -> None:
     bare = {"location": "s3://b/t"}
     assert edited(editable(bare, "p"), bare, PATH)["properties"] == {}
 
@@ -55,7 +55,7 @@ def test_an_edit_of_a_table_without_properties() -> None:
         ("99999-abc.gz.metadata.json", "100000-u.metadata.json"),
     ],
 )
-def test_names_of_the_next_metadata(name: str | None, expected: str) -> None:
+def test_the_next_metadata_file_has_the_next_number(name: str | None, expected: str) -> None:
     assert next_metadata(name, "u") == expected
 
 
@@ -71,11 +71,11 @@ def test_names_of_the_next_metadata(name: str | None, expected: str) -> None:
         ("x", None),
     ],
 )
-def test_names_below_the_folders_of_writes(address: str, expected: str | None) -> None:
+def test_the_name_within_a_write_folder_is_found(address: str, expected: str | None) -> None:
     assert name_in_write(address) == expected
 
 
-def test_places() -> None:
+def test_equal_locations_are_recognized() -> None:
     assert is_same_place("s3a://b/x", "s3://b/x")
     assert is_same_place("file:/x", "file:///x")
     assert not is_same_place("s3://b/x", "s3://b/y")
@@ -84,7 +84,7 @@ def test_places() -> None:
     assert Location("s3://b/t").find_relative("s3://b/t/../x") is None
 
 
-def test_columns_of_partitions() -> None:
+def test_identity_partition_columns_are_found() -> None:
     fields = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     spec = [
         {"source-id": 2, "name": "old_b", "transform": "identity"},

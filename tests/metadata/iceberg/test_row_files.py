@@ -1,4 +1,4 @@
-"""Files to read in merges of rows, and partial tables of them, compared with dictionaries."""
+"""Files read by row merges, and partial tables with them, compared with dictionaries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def rows_in(
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Path) -> None:
+def test_random_histories_have_the_expected_changed_files(
+    version: int, seed: int, tmp_path: Path
+) -> None:
     rng = random.Random(seed)
     root, model = Side(HandTable(tmp_path / "t", version), version, "r", {}), Model()
     for at in range(4):
@@ -83,7 +85,7 @@ def test_changed_files_of_random_histories(version: int, seed: int, tmp_path: Pa
     assert all(name in dest[1] for name in editable)
 
 
-def test_specs_that_differ(version: int, tmp_path: Path) -> None:
+def test_different_partition_specs_are_rejected(version: int, tmp_path: Path) -> None:
     base = Side(HandTable(tmp_path / "t", version), version, "b", {})
     base.commit(data(base, "a"))
     source, dest = base.fork("s"), base.fork("d")

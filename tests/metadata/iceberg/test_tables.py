@@ -33,7 +33,7 @@ def test_the_highest_version_is_current() -> None:
         ["v5.metadata.json", "00000-a.metadata.json"],
     ],
 )
-def test_ambiguous_metadata(names: list[str]) -> None:
+def test_ambiguous_metadata_is_rejected(names: list[str]) -> None:
     with pytest.raises(InvalidInputError, match=r"is ambiguous: .*, .*Remove all but"):
         current_metadata(names)
 
@@ -48,12 +48,12 @@ def test_ambiguous_metadata(names: list[str]) -> None:
         ("gs://b/t", "gs://b/t/data/x"),
     ],
 )
-def test_a_path_below_the_location(location: str, path: str) -> None:
+def test_a_path_below_the_location_is_relative(location: str, path: str) -> None:
     assert Location(location).relative(path) == "data/x"
 
 
 @pytest.mark.parametrize("path", ["s3://b/t2/x", "s3://b/t", "s3://b/t/../u/x", "gs://b/t/x"])
-def test_a_path_outside_of_the_location(path: str) -> None:
+def test_a_path_outside_the_location_is_rejected(path: str) -> None:
     with pytest.raises(InvalidInputError, match=r"outside of its location 's3://b/t'"):
         Location("s3://b/t").relative(path)
 
@@ -73,18 +73,20 @@ METADATA: dict[str, Any] = {"format-version": 2, "location": "s3://b/t"}
         ({"snapshots": [{"snapshot-id": 1, "key-id": "k"}]}, InvalidInputError, "encrypted"),
     ],
 )
-def test_unreadable_metadata(changes: Any, error: type[Exception], message: str) -> None:
+def test_unsupported_metadata_is_rejected(
+    changes: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         parse_metadata(json.dumps({**METADATA, **changes}).encode())
 
 
 @pytest.mark.parametrize("body", [b"", b"[" * 100_000, b"\x1f\x8bx", b"\xff\xfe"])
-def test_damaged_metadata(body: bytes) -> None:
+def test_damaged_metadata_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptFileError, match="metadata is"):
         parse_metadata(body)
 
 
-def test_snapshots_by_name() -> None:
+def test_a_snapshot_is_found_by_id_or_ref() -> None:
     more = {
         "snapshots": [{"snapshot-id": 5, "schema-id": 1}, {"snapshot-id": 7}],
         "current-snapshot-id": 7,
@@ -93,9 +95,9 @@ def test_snapshots_by_name() -> None:
         "refs": {"audit": {"snapshot-id": 5, "type": "branch"}},
     }
     table = parse_metadata(json.dumps({**METADATA, **more}).encode())
-    found = [table.snapshot(each) for each in (None, "5", "audit")]
-    assert [each.snapshot_id for each in found if each] == [7, 5, 5]
-    assert [table.schema_of(each)["schema-id"] for each in found] == [2, 1, 1]
+    snapshots = [table.snapshot(each) for each in (None, "5", "audit")]
+    assert [each.snapshot_id for each in snapshots if each] == [7, 5, 5]
+    assert [table.schema_of(each)["schema-id"] for each in snapshots] == [2, 1, 1]
     for name in ("6", "missing", "-1"):
         with pytest.raises(InvalidInputError, match="no snapshot"):
             table.snapshot(name)
@@ -108,7 +110,7 @@ def column(kind: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["uuid", "time", "timestamp_ns", "variant", "unknown", "geometry"])
-def test_types_that_delta_lacks(kind: str) -> None:
+def test_types_without_a_delta_type_are_rejected(kind: str) -> None:
     nested = {"type": "list", "element-id": 2, "element-required": True, "element": kind}
     for each in (kind, nested):
         with pytest.raises(InvalidInputError, match=f"the type {kind}, which needs Iceberg's"):
@@ -127,12 +129,12 @@ def test_types_that_delta_lacks(kind: str) -> None:
         ({}, CorruptFileError),
     ],
 )
-def test_schemas_that_cannot_be_read(schema: Any, error: type[Exception]) -> None:
+def test_an_unsupported_schema_is_rejected(schema: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         DeltaColumns.of(schema)
 
 
-def test_columns_that_differ_in_case() -> None:
+def test_columns_that_differ_only_in_case_are_rejected() -> None:
     kind = {"required": True, "type": "int"}
     fields = [{"id": at, "name": name, **kind} for at, name in enumerate("xX")]
     with pytest.raises(InvalidInputError, match="columns x differ in case"):
@@ -141,12 +143,12 @@ def test_columns_that_differ_in_case() -> None:
 
 def files_of(table: HandTable) -> list[TableFile]:
     name = table.snapshots[-1]["manifest-list"].removeprefix(f"{table.location}/")
-    found = []
+    files = []
     for each in manifests_in((table.folder / name).read_bytes()):
         body = (table.folder / each.path.removeprefix(f"{table.location}/")).read_bytes()
         assert each.length == len(body)
-        found += live_files(body, each)
-    return found
+        files += live_files(body, each)
+    return files
 
 
 @pytest.fixture
@@ -154,7 +156,7 @@ def table(tmp_path: Path) -> HandTable:
     return HandTable(tmp_path / "t", 3)
 
 
-def test_statistics(table: HandTable) -> None:
+def test_statistics_are_converted_to_delta(table: HandTable) -> None:
     bounds = {
         "lower_bounds": [{"key": 1, "value": b"\xff\xff\xff\xff"}, {"key": 2, "value": b"\xff"}],
         "upper_bounds": [{"key": 1, "value": b"\x07\0\0\0\0\0\0\0"}, {"key": 2, "value": b"z"}],
@@ -192,7 +194,7 @@ def test_position_deletes_apply_to_older_files(table: HandTable) -> None:
 
 
 @pytest.mark.parametrize("row", [-1, 9])
-def test_a_deleted_row_that_the_file_lacks(table: HandTable, row: int) -> None:
+def test_a_deleted_row_beyond_its_file_is_corrupt(table: HandTable, row: int) -> None:
     table.commit(table.data("a", *range(9)), table.position_deletes("d", ("a", row)))
     with pytest.raises(CorruptFileError, match=r"deletes a row that .* lacks"):
         deleted(table)
@@ -207,7 +209,7 @@ def test_a_deleted_row_that_the_file_lacks(table: HandTable, row: int) -> None:
         ({"record_count": -1}, CorruptFileError, "negative"),
     ],
 )
-def test_files_that_cannot_be_read(
+def test_unsupported_files_are_rejected(
     table: HandTable, more: Any, error: type[Exception], message: str
 ) -> None:
     table.commit({**table.data("a", 1), **more})
@@ -226,28 +228,28 @@ def test_files_that_cannot_be_read(
         {"record_count": 99},
     ],
 )
-def test_vectors_that_do_not_fit(table: HandTable, more: Any) -> None:
+def test_an_invalid_deletion_vector_is_corrupt(table: HandTable, more: Any) -> None:
     (vector,) = table.vectors("v", {"a": [1]})
     table.commit(table.data("a", 1, 2), {**vector, **more})
     with pytest.raises(CorruptFileError, match="deletion vector"):
         LiveFiles.of(files_of(table))
 
 
-def test_a_file_that_is_listed_twice(table: HandTable) -> None:
+def test_a_file_listed_twice_is_corrupt(table: HandTable) -> None:
     file = table.data("a", 1)
     table.commit(file, file)
     with pytest.raises(CorruptFileError, match="two live manifest entries"):
         LiveFiles.of(files_of(table))
 
 
-def test_deletes_in_another_partition(table: HandTable) -> None:
+def test_a_deletion_vector_of_another_partition_is_corrupt(table: HandTable) -> None:
     table.commit(table.data("a", 1, 2), *table.vectors("v", {"a": [1]}))
     data, vector = files_of(table)
     with pytest.raises(CorruptFileError, match="in another partition"):
         LiveFiles.of([data, replace(vector, spec_id=1)])
 
 
-def test_a_manifest_list_is_no_manifest(table: HandTable) -> None:
+def test_a_manifest_list_is_not_a_manifest(table: HandTable) -> None:
     table.commit(table.data("a", 1))
     name = table.snapshots[-1]["manifest-list"].removeprefix(f"{table.location}/")
     with pytest.raises(CorruptFileError, match="no valid field 0"):

@@ -1,4 +1,4 @@
-"""Unions of Iceberg snapshots, compared with a dictionary of files and deleted rows."""
+"""Unions of Iceberg snapshots, compared with dictionaries from files to deleted rows."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def data(side: Side, *names: str) -> dict[str, dict[str, Any]]:
 
 
 @ALL
-def test_appends_and_compaction(base: Side) -> None:
+def test_appends_are_united_with_a_compaction(base: Side) -> None:
     source, dest = start(base, "a", "b")
     source.commit(data(source, "c"), ["a", "b"], "replace")
     dest.commit(data(dest, "d"))
@@ -217,7 +217,7 @@ def test_appends_and_compaction(base: Side) -> None:
 
 
 @WITH_DELETES
-def test_deletes_beside_appends(base: Side) -> None:
+def test_deletes_are_united_with_appends(base: Side) -> None:
     source, dest = start(base, "a", "b")
     source.commit(data(source, "c"))
     source.commit(deletes(source, {"a": [1, 2], "c": [3]}), operation="delete")
@@ -226,7 +226,7 @@ def test_deletes_beside_appends(base: Side) -> None:
 
 
 @pytest.mark.parametrize("base", [3], indirect=True)
-def test_vectors_replaced_by_both(base: Side) -> None:
+def test_vectors_replaced_on_both_sides_are_united(base: Side) -> None:
     base.commit(data(base, "a"))
     base.commit(deletes(base, {"a": [3]}), operation="delete")
     source, dest = base.fork("s"), base.fork("d")
@@ -241,7 +241,7 @@ def test_vectors_replaced_by_both(base: Side) -> None:
 
 @pytest.mark.parametrize("base", [3], indirect=True)
 @pytest.mark.parametrize("before", [[], [1]])
-def test_a_pick_of_deletes_after_others_in_the_file(base: Side, before: list[int]) -> None:
+def test_picked_deletes_follow_other_deletes_in_the_file(base: Side, before: list[int]) -> None:
     base.commit(data(base, "a"))
     old = ["dv a"] if before else []
     if before:
@@ -259,7 +259,7 @@ def test_a_pick_of_deletes_after_others_in_the_file(base: Side, before: list[int
 
 
 @WITH_DELETES
-def test_deletes_of_different_rows_in_one_file(base: Side) -> None:
+def test_deletes_of_different_rows_in_one_file_are_united(base: Side) -> None:
     source, dest = start(base, "a")
     source.commit({**deletes(source, {"a": [1, 2]}), **data(source, "c")}, operation="overwrite")
     dest.commit(deletes(dest, {"a": [5]}), operation="delete")
@@ -269,13 +269,13 @@ def test_deletes_of_different_rows_in_one_file(base: Side) -> None:
 
 
 def replace_deletes(side: Side, old: Sequence[str], rows: Mapping[str, Sequence[int]]) -> str:
-    """Delete rows as Spark does, which writes the deletes of a file again, with more rows."""
+    """Delete rows like Spark, which rewrites the deletes of a file with more rows."""
     [(name, file)] = deletes(side, rows).items()
     side.commit({name: file}, old, "delete")
     return name
 
 
-def test_position_deletes_replaced_by_both(base: Side) -> None:
+def test_position_deletes_replaced_on_both_sides_are_united(base: Side) -> None:
     base.commit(data(base, "a"))
     old = replace_deletes(base, [], {"a": [3]})
     source, dest = base.fork("s"), base.fork("d")
@@ -303,7 +303,7 @@ def test_position_deletes_replaced_by_both(base: Side) -> None:
         ([2, 3], [1], "dest removed, rewrote or never had"),
     ],
 )
-def test_replaced_position_deletes_that_do_not_fit(
+def test_conflicting_position_deletes_are_rejected(
     base: Side, theirs: list[int], ours: list[int], reason: str
 ) -> None:
     base.commit(data(base, "a"))
@@ -314,7 +314,7 @@ def test_replaced_position_deletes_that_do_not_fit(
     refused(source, dest, base, reason)
 
 
-def test_rows_restored_after_both_replaced_their_deletes(base: Side) -> None:
+def test_restored_rows_beside_replaced_deletes_conflict(base: Side) -> None:
     base.commit(data(base, "a"))
     old = replace_deletes(base, [], {"a": [3]})
     source, dest = base.fork("s"), base.fork("d")
@@ -325,7 +325,7 @@ def test_rows_restored_after_both_replaced_their_deletes(base: Side) -> None:
 
 
 @WITH_DELETES
-def test_deletes_of_one_row(base: Side) -> None:
+def test_deletes_of_one_row_conflict(base: Side) -> None:
     source, dest = start(base, "a")
     source.commit(deletes(source, {"a": [1, 2]}), operation="delete")
     dest.commit(deletes(dest, {"a": [2]}), operation="delete")
@@ -335,7 +335,7 @@ def test_deletes_of_one_row(base: Side) -> None:
 
 @WITH_DELETES
 @pytest.mark.parametrize("is_source", [False, True])
-def test_deletes_in_a_rewritten_file(base: Side, is_source: bool) -> None:
+def test_deletes_in_a_rewritten_file_conflict(base: Side, is_source: bool) -> None:
     source, dest = start(base, "a")
     one, other = (source, dest) if is_source else (dest, source)
     one.commit(deletes(one, {"a": [1]}), operation="delete")
@@ -345,7 +345,7 @@ def test_deletes_in_a_rewritten_file(base: Side, is_source: bool) -> None:
 
 
 @WITH_DELETES
-def test_rewrites_after_deletes_that_dest_lacks(base: Side) -> None:
+def test_rewrites_after_missing_deletes_conflict(base: Side) -> None:
     """A cherry-pick repeats the last snapshot only."""
     source, dest = start(base, "a")
     source.commit(deletes(source, {"a": [1]}), operation="delete")
@@ -354,7 +354,7 @@ def test_rewrites_after_deletes_that_dest_lacks(base: Side) -> None:
     refused(source, dest, before, "after changes that dest lacks|never had")
 
 
-def test_dropped_deletes_of_files_that_only_source_rewrote(base: Side) -> None:
+def test_dropped_deletes_of_rewritten_files_conflict(base: Side) -> None:
     base.commit(data(base, "a"))
     [(name, file)] = deletes(base, {"a": [1]}).items()
     base.commit({name: file}, operation="delete")
@@ -366,7 +366,7 @@ def test_dropped_deletes_of_files_that_only_source_rewrote(base: Side) -> None:
     assert live(unite(base, source, dest)[0]) == {"c": []}
 
 
-def test_undo_of_a_rewrite_without_the_deletes_before_it(base: Side) -> None:
+def test_a_rewrite_is_undone_with_its_earlier_deletes(base: Side) -> None:
     base.commit(data(base, "a"))
     [(name, file)] = deletes(base, {"a": [1]}).items()
     base.commit({name: file}, operation="delete")
@@ -380,7 +380,7 @@ def test_undo_of_a_rewrite_without_the_deletes_before_it(base: Side) -> None:
 
 
 @ALL
-def test_one_file_removed_by_both(base: Side) -> None:
+def test_one_file_removed_on_both_sides_conflicts(base: Side) -> None:
     source, dest = start(base, "a", "b")
     source.commit(removed=["a"], operation="delete")
     dest.commit(removed=["a"], operation="delete")
@@ -389,7 +389,7 @@ def test_one_file_removed_by_both(base: Side) -> None:
 
 
 @pytest.mark.parametrize("base", [3], indirect=True)
-def test_rewritten_rows_with_other_ids(base: Side) -> None:
+def test_rewritten_rows_with_other_ids_conflict(base: Side) -> None:
     source, dest = start(base, "a")
     source.commit(data(source, "c"))
     source.commit(data(source, "e"), ["c"], "overwrite")
@@ -407,7 +407,7 @@ OVERWRITES = [
 
 
 @pytest.mark.parametrize(("theirs", "ours", "reason"), OVERWRITES)
-def test_overwrites_of_an_empty_table(
+def test_two_overwrites_of_an_empty_table_conflict(
     base: Side, theirs: dict[str, str], ours: dict[str, str], reason: str
 ) -> None:
     source, dest = start(base)
@@ -429,7 +429,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("theirs", "ours", "reason"), PLACES)
-def test_replaced_partitions(
+def test_replaced_partitions_conflict_if_they_overlap(
     theirs: tuple[Any, ...], ours: tuple[Any, ...], reason: str | None
 ) -> None:
     source, dest = replaced(*theirs), replaced(*ours)
@@ -447,7 +447,7 @@ def replaced(spec: int, *partition: Any) -> IcebergCommit:
     return IcebergCommit({"summary": summary}, {entry.key: entry}, {}, frozenset())
 
 
-def test_rewrites_of_different_files(base: Side) -> None:
+def test_rewrites_of_different_files_are_united(base: Side) -> None:
     source, dest = start(base, "a", "b")
     source.commit(data(source, "c"), ["a"], "overwrite")
     dest.commit(data(dest, "d"), ["b"], "overwrite")
@@ -459,7 +459,7 @@ def refused(source: Side, dest: Side, base: Side, reason: str) -> None:
         unite(base, source, dest)
 
 
-def test_what_is_refused(base: Side) -> None:
+def test_unsupported_changes_are_rejected(base: Side) -> None:
     source, dest = start(base, "a")
     dest.commit(data(dest, "d"))
     unknown, equality = source.fork("u"), source.fork("e")
@@ -486,7 +486,7 @@ def test_what_is_refused(base: Side) -> None:
         refused(other, dest, base, reason)
 
 
-def test_encrypted_files(base: Side) -> None:
+def test_encrypted_files_are_rejected(base: Side) -> None:
     source, dest = start(base, "a")
     dest.commit(data(dest, "d"))
     source.commit({"c": {**source.files.data("c", 1), "key_metadata": b"key"}})
@@ -498,7 +498,7 @@ COLUMNS = [{"id": each, "name": f"c{each}", "required": False, "type": "long"} f
 
 
 def arranged(what: str, *columns: int, number: int = 1) -> dict[str, Any]:
-    """Return settings of a table that is partitioned or sorted by columns."""
+    """Return settings of a table partitioned or sorted by the given columns."""
     settings: dict[str, Any] = {
         "schemas": [{"type": "struct", "schema-id": 0, "fields": COLUMNS}],
         "last-column-id": 2,
@@ -519,7 +519,7 @@ def arranged(what: str, *columns: int, number: int = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["sort orders", "partition specs"])
-def test_sort_orders_and_partition_specs(base: Side, what: str) -> None:
+def test_sort_orders_and_partition_specs_are_merged(base: Side, what: str) -> None:
     base.more = arranged(what)
     source, dest = start(base, "a")
     source.commit(data(source, "c"))
@@ -546,7 +546,7 @@ def test_sort_orders_and_partition_specs(base: Side, what: str) -> None:
 
 
 @ALL
-def test_undo(base: Side) -> None:
+def test_an_overwrite_is_undone(base: Side) -> None:
     parent, _ = start(base, "a", "b")
     base.commit(data(base, "c"), ["a"], "overwrite")
     dest = base.fork("d")
@@ -559,7 +559,7 @@ def test_undo(base: Side) -> None:
 
 
 @WITH_DELETES
-def test_undo_of_deletes(base: Side) -> None:
+def test_deletes_are_undone(base: Side) -> None:
     parent, _ = start(base, "a", "b")
     base.commit(deletes(base, {"a": [1, 2]}), operation="delete")
     dest = base.fork("d")
@@ -593,9 +593,9 @@ def change(side: Side, model: Model, rng: random.Random, at: int) -> None:
             return
         # Spark replaces the position deletes of a file, other engines add to them.
         replaced = _deletes_of(side, old) if rng.random() < 0.7 else []
-        written = model[old] | rows if vector or replaced else rows
+        all_rows = model[old] | rows if vector or replaced else rows
         model[old] = model[old] | rows
-        file = deletes(side, {old: sorted(written)})
+        file = deletes(side, {old: sorted(all_rows)})
         side.commit(
             file
             if vector or side.version > 2
@@ -634,7 +634,7 @@ def expected(base: Model, source: Model, dest: Model) -> Model | None:
 
 @pytest.mark.parametrize("base", [1, 2, 3], indirect=True)
 @pytest.mark.parametrize("seed", range(40))
-def test_random_histories(base: Side, seed: int) -> None:
+def test_random_histories_match_the_model(base: Side, seed: int) -> None:
     rng = random.Random(seed)
     start(base, "a", "b", "c", "e")
     model: Model = {each: set() for each in base.manifests}
@@ -646,8 +646,8 @@ def test_random_histories(base: Side, seed: int) -> None:
         change(source, models[1], rng, at)
     for at in range(rng.randint(1, 4)):
         change(dest, models[2], rng, at)
-    wanted = expected(*models)
-    if wanted is None:
+    model_after = expected(*models)
+    if model_after is None:
         refused(source, dest, base, "files|rows")
         return
     try:
@@ -656,7 +656,7 @@ def test_random_histories(base: Side, seed: int) -> None:
         assert base.version > 2
         refused(source, dest, base, "source rewrote rows whose row ids are different in dest")
         return
-    assert {name: {*rows} for name, rows in live(table).items()} == wanted
+    assert {name: {*rows} for name, rows in live(table).items()} == model_after
     again, nothing = unite(base, source, _as_side(dest, table)) if result.files else (table, result)
     assert not nothing.files
     assert live(again) == live(table)
@@ -668,7 +668,7 @@ def _as_side(dest: Side, table: Table) -> Side:
     return other
 
 
-def test_written_lists_are_readable(base: Side) -> None:
+def test_a_new_manifest_list_is_readable(base: Side) -> None:
     source, dest = start(base, "a")
     source.commit(data(source, "c"))
     dest.commit(data(dest, "d"))
@@ -694,7 +694,7 @@ def with_schemas(side: Side, *schemas: Sequence[dict[str, Any]]) -> None:
     side.more["last-column-id"] = max(ids)
 
 
-def test_a_column_that_an_earlier_merge_gave_another_id(base: Side) -> None:
+def test_a_column_renumbered_by_an_earlier_merge_conflicts(base: Side) -> None:
     key, x, y = column(1, "id"), column(2, "x"), column(2, "y")
     with_schemas(base, [key])
     source, dest = start(base, "a")

@@ -34,7 +34,7 @@ OF_CROARING = {
 
 
 @pytest.mark.parametrize("name", OF_CROARING)
-def test_bytes_of_croaring(name: str) -> None:
+def test_bitmaps_equal_those_of_croaring(name: str) -> None:
     rows, text = OF_CROARING[name]
     body = zlib.decompress(b85decode(text))
     assert decode_bitmap(body).tolist() == rows
@@ -59,7 +59,7 @@ def random_rows(random: Random) -> list[int]:
     return sorted(rows)
 
 
-def test_random_positions_and_damaged_bytes() -> None:
+def test_random_positions_round_trip_and_damage_is_detected() -> None:
     random = Random(1)
     damaged = 0
     for _ in range(60):
@@ -71,11 +71,11 @@ def test_random_positions_and_damaged_bytes() -> None:
             other[random.randrange(min(len(body), 60))] ^= 1 << random.randrange(8)
             del other[random.choice([len(other), random.randrange(len(other))]) :]
             try:
-                found = decode_bitmap(bytes(other)).tolist()
+                rows_read = decode_bitmap(bytes(other)).tolist()
             except CorruptFileError:
                 damaged += 1
             else:
-                assert found == sorted(set(found))
+                assert rows_read == sorted(set(rows_read))
     assert damaged > 1000
 
 

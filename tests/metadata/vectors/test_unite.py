@@ -1,4 +1,4 @@
-"""Unions of the deletion vectors of one file, for every vector over four rows."""
+"""Unions of deletion vectors of one file, for every vector over four rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def serial(base: frozenset[int], source: frozenset[int], dest: frozenset[int]) -
     return deleted
 
 
-def test_all_vectors_over_four_rows() -> None:
+def test_all_vectors_over_four_rows_are_united_or_overlap() -> None:
     cases = list(product(SETS, SETS, SETS))
     assert len(cases) == 4096
     for base, source, dest in cases:
