@@ -1,4 +1,4 @@
-"""Every benchmark that is a command still fits the engine's names."""
+"""Every benchmark command still fits the engine's names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS = {
 
 
 @for_each("name", MODULES)
-def test_it_imports(name: str) -> None:
+def test_every_benchmark_can_be_imported(name: str) -> None:
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__
     assert hasattr(module, "main") == (name in COMMANDS)

@@ -54,28 +54,28 @@ def test_a_comparison_has_a_row_for_every_operation(tmp_path: Path) -> None:
 @needs_peer
 @pytest.mark.parametrize("mode", ["random", "cluster"])
 @pytest.mark.parametrize("seed", [1, 2, 7])
-def test_change_sets_are_those_of_the_peer(mode: str, seed: int) -> None:
+def test_change_sets_equal_those_of_the_peer(mode: str, seed: int) -> None:
     options = ["-n", str(COUNT), "-d", "500", "-seed", str(seed), "-mode", mode]
     done = subprocess.run(
         [peer.PROGRAM, "changes", *options], capture_output=True, text=True, check=True
     )
     kinds = {data.Kind.DELETE: "del", data.Kind.ADD: "add", data.Kind.PUT: "put"}
-    made = data.changes(COUNT, 500, mode, seed)
+    changes = data.changes(COUNT, 500, mode, seed)
     lines = [
         f"{index} {kinds[data.Kind(kind)]} {path}"
-        for index, kind, path in zip(made.index, made.kind, made.paths, strict=True)
+        for index, kind, path in zip(changes.index, changes.kind, changes.paths, strict=True)
     ]
     assert lines == done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("mode", ["random", "cluster"])
-def test_the_sides_of_a_merge_have_no_entry_in_common(mode: str) -> None:
+def test_merge_sides_have_no_common_entry(mode: str) -> None:
     source, dest = data.merge_sides(COUNT, 600, mode)
     assert len(source) == len(dest) == 600
     assert not set(source.index) & set(dest.index)
 
 
-def test_contents_that_differ_are_noticed(tmp_path: Path) -> None:
+def test_different_contents_are_detected(tmp_path: Path) -> None:
     base = data.write_base(tmp_path / "base.arrow", COUNT)
     changes = data.changes(COUNT, 300, "random")
     with connect(tmp_path / "home", engine="local") as lake:
@@ -89,9 +89,9 @@ def test_contents_that_differ_are_noticed(tmp_path: Path) -> None:
     def digest(*sets: data.Changes) -> str:
         return contents.digest_of_data(base, *sets)
 
-    found = contents.digest_of_tree(str(tmp_path / "lake"), MetaRangeId(tree))
-    assert found == digest(changes)
-    assert found != digest()
+    digest_after = contents.digest_of_tree(str(tmp_path / "lake"), MetaRangeId(tree))
+    assert digest_after == digest(changes)
+    assert digest_after != digest()
     others = data.Changes(changes.index, changes.kind, version=2)
     fewer = data.Changes(changes.index[1:], changes.kind[1:], changes.version)
-    assert found not in (digest(others), digest(fewer))
+    assert digest_after not in (digest(others), digest(fewer))

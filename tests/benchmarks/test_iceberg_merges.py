@@ -1,4 +1,4 @@
-"""A merge of an Iceberg table reads what changed, not what there is."""
+"""An Iceberg table merge reads the changes, not the whole table."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ BUSY = "import time\nheld = bytes(range(256)) * (200 << 12)\nwhile time.process_
 MEGABYTES_HELD = 200
 
 
-def test_workers_count_and_their_memory() -> None:
+def test_worker_processes_and_their_memory_are_measured() -> None:
     with open_meter() as meter:
         done, usage = meter.measure(lambda: subprocess.run([sys.executable, "-c", BUSY]))
         _, after = meter.measure(lambda: None)
@@ -30,7 +30,7 @@ def test_workers_count_and_their_memory() -> None:
     assert after.driver_mb > 10
 
 
-def test_a_slope_is_that_of_the_logarithms() -> None:
+def test_a_slope_is_computed_from_logarithms() -> None:
     assert slope([(n, 3.0) for n in (10, 100, 1000)]) == 0
     assert slope([(n, 0.5 * n) for n in (10, 100, 1000)]) == 1
     assert slope([(n, n * n) for n in (1, 5, 25)]) == 2
@@ -46,7 +46,7 @@ def test_a_slope_is_that_of_the_logarithms() -> None:
         ("GET /b?list-type=2&prefix=r HTTP/1.1", "LIST"),
     ],
 )
-def test_requests_are_told_apart(head: str, kind: str) -> None:
+def test_requests_are_classified(head: str, kind: str) -> None:
     assert kind_of(head.encode()) == kind
 
 

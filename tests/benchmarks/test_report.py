@@ -1,4 +1,4 @@
-"""What the results of benchmarks say about the kernels, and that none are written without them."""
+"""Benchmark results report the kernels, and none are written without them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks import report
 from sparklake.graveler import kernel_choice
 
 
-def test_the_head_of_a_table_names_the_kernels(tmp_path: Path) -> None:
+def test_the_head_of_a_table_reports_the_kernels(tmp_path: Path) -> None:
     table = tmp_path / "table.md"
     report.write(Namespace(table=table, json=None), "A title", [], [{"op": "diff"}])
     head = table.read_text().partition("| op |")[0]
@@ -19,7 +19,7 @@ def test_the_head_of_a_table_names_the_kernels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--json", "--table"])
-def test_results_without_compiled_kernels_are_refused(
+def test_results_without_compiled_kernels_are_rejected(
     option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = report.RESULTS / ".." / "results" / "check.md"
@@ -28,13 +28,13 @@ def test_results_without_compiled_kernels_are_refused(
     assert "check.md is for figures of compiled kernels" in capsys.readouterr().err
 
 
-def test_the_default_of_results_is_refused_without_compiled_kernels() -> None:
+def test_default_results_without_compiled_kernels_are_rejected() -> None:
     with kernel_choice.only_definitions(), pytest.raises(SystemExit):
         report.new_parser(None, "check").parse_args([])
 
 
 def test_other_files_are_written_without_kernels(tmp_path: Path) -> None:
-    given = [f"--{option}={tmp_path / option}" for option in ("json", "table")]
+    options = [f"--{option}={tmp_path / option}" for option in ("json", "table")]
     with kernel_choice.only_definitions():
-        args = report.new_parser(None, "check").parse_args(given)
+        args = report.new_parser(None, "check").parse_args(options)
     assert (args.json, args.table) == (tmp_path / "json", tmp_path / "table")

@@ -31,14 +31,14 @@ def check(figures: Figures, rounds: int) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_verbs_that_are_killed(server_dsn: str) -> None:
+def test_killed_verbs_leave_the_old_or_the_new_state(server_dsn: str) -> None:
     options = Options(12, SEED, verbs=("commit", "edit_iceberg", "merge, conflict", "put_many"))
     check(crash.campaign(options, server_dsn), 12)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_verbs_that_are_killed_on_azure(server_dsn: str) -> None:
+def test_killed_verbs_leave_the_old_or_the_new_state_on_azure(server_dsn: str) -> None:
     options = Options(
         8, SEED, stores=("azure",), verbs=("commit", "gc", "import", "edit_delta", "edit_iceberg")
     )
@@ -47,24 +47,24 @@ def test_verbs_that_are_killed_on_azure(server_dsn: str) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_damaged_files() -> None:
+def test_damaged_files_are_detected() -> None:
     check(damage.campaign(Options(60, SEED)), 60)
 
 
-def test_hostile_tables_of_each_kind() -> None:
+def test_each_kind_of_hostile_table_is_rejected_or_read() -> None:
     rounds = len(hostile_tables.KINDS)
     check(hostile_tables.campaign(Options(rounds, SEED)), rounds)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_hundreds_of_hostile_tables() -> None:
+def test_hundreds_of_hostile_tables_are_rejected_or_read() -> None:
     check(hostile_tables.campaign(Options(200, SEED + 1)), 200)
 
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_eight_writers(server_dsn: str) -> None:
+def test_eight_concurrent_writers_are_serializable(server_dsn: str) -> None:
     verbs: Counter[str] = Counter()
     check(races.campaign(Options(2, SEED), server_dsn, verbs), 2)
     assert sum(verbs.values()) > 2 * races.WRITERS
@@ -72,14 +72,14 @@ def test_eight_writers(server_dsn: str) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # many processes, on a machine that may be busy
-def test_faults_of_servers_disks_and_clocks() -> None:
+def test_verbs_survive_faults_of_servers_disks_and_clocks() -> None:
     options = Options(outages.KINDS, SEED, verbs=("commit", "merge"))
     check(outages.campaign(options), outages.KINDS)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
-def test_verbs_that_are_killed_before_their_steps(server_dsn: str) -> None:
+def test_verbs_killed_before_any_step_leave_the_old_or_the_new_state(server_dsn: str) -> None:
     kills = share_of(ALL_KILLS) if PERCENT < 100 else crash.EVERY_STEP
     figures = crash.campaign(Options(kills, SEED), server_dsn)
     assert figures.broken == []
@@ -88,27 +88,27 @@ def test_verbs_that_are_killed_before_their_steps(server_dsn: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
-def test_many_damaged_files() -> None:
+def test_many_damaged_files_are_detected() -> None:
     rounds = share_of(5000)
     check(damage.campaign(Options(rounds, SEED)), rounds)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
-def test_many_hostile_tables() -> None:
+def test_many_hostile_tables_are_rejected_or_read() -> None:
     rounds = share_of(10_000)
     check(hostile_tables.campaign(Options(rounds, SEED)), rounds)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
-def test_many_races(server_dsn: str) -> None:
+def test_many_concurrent_writers_are_serializable(server_dsn: str) -> None:
     rounds = share_of(300)
     check(races.campaign(Options(rounds, SEED), server_dsn), rounds)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(0)
-def test_many_faults() -> None:
+def test_verbs_survive_many_faults() -> None:
     rounds = share_of(20 * outages.KINDS)
     check(outages.campaign(Options(rounds, SEED)), rounds)

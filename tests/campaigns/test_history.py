@@ -1,4 +1,4 @@
-"""The checker of histories accepts what a serial order explains, and refuses each anomaly."""
+"""The history checker accepts serializable histories and rejects each anomaly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def put(branch: str, path: str, body: str | None) -> Stage:
 
 
 def serial(*calls: tuple[Request, Any]) -> list[Call]:
-    """Return calls of which each ends before the next one starts."""
+    """Return calls that run one after the other."""
     return [
         Call("one", request, 2 * at, 2 * at + 1, answer)
         for at, (request, answer) in enumerate(calls)
@@ -61,7 +61,7 @@ def serial(*calls: tuple[Request, Any]) -> list[Call]:
 
 
 def together(*calls: tuple[Request, Any], after: int = 0) -> list[Call]:
-    """Return calls that are all open at the same time."""
+    """Return calls that all run concurrently."""
     return [
         Call(f"client-{at}", request, after, after + 100, answer)
         for at, (request, answer) in enumerate(calls)
@@ -293,23 +293,23 @@ REFUSED: dict[str, list[Call]] = {
 
 
 @for_each("name", ACCEPTED)
-def test_a_history_is_accepted(name: str) -> None:
+def test_a_serializable_history_is_accepted(name: str) -> None:
     order = check_history(START, ACCEPTED[name])
     assert {id(each) for each in ACCEPTED[name] if each.end is not None} <= set(map(id, order))
 
 
 @for_each("name", REFUSED)
-def test_an_anomaly_is_refused(name: str) -> None:
+def test_an_anomaly_is_rejected(name: str) -> None:
     with pytest.raises(HistoryError, match="none of these fits"):
         check_history(START, REFUSED[name])
 
 
-def test_the_report_names_the_call_that_does_not_fit() -> None:
+def test_the_report_contains_the_first_call_that_does_not_fit() -> None:
     with pytest.raises(HistoryError, match=r"(?s)explains 2, .*ReadHead.*answer='c0'.*main: c1"):
         check_history(START, serial(*EDIT, (ReadHead("main"), "c0")))
 
 
-def test_a_search_that_takes_too_long_is_no_answer() -> None:
+def test_a_search_that_takes_too_long_is_undecided() -> None:
     calls = together(*((put("main", "a", str(each)), None) for each in range(12)))
     with pytest.raises(UndecidedError, match="too many"):
         check_history(
@@ -329,7 +329,7 @@ STEPS: list[Callable[[Random], Request]] = [
 
 
 def random_history(chance: Random) -> list[Call]:
-    """Return a history that some serial order explains: calls of one step, and reads."""
+    """Return a serializable history of one-step calls and reads."""
     state, calls, time = START, [], 0
     for at in range(chance.randint(3, 6)):
         is_read = chance.random() < 0.4
@@ -366,7 +366,7 @@ def is_order(order: tuple[Call, ...]) -> bool:
 
 
 @for_each("seed", range(300))
-def test_random_histories_are_judged_as_by_brute_force(seed: int) -> None:
+def test_the_checker_agrees_with_brute_force(seed: int) -> None:
     chance = Random(seed)
     calls = random_history(chance)
     assert check_history(START, calls) is not None
@@ -413,7 +413,7 @@ def test_journals_survive_the_death_of_their_writer(tmp_path: Path) -> None:
     assert [each.request for each in check_history(START, calls)] == [EDIT[0][0]]
 
 
-def test_calls_can_be_recorded_in_memory() -> None:
+def test_calls_are_recorded_in_memory() -> None:
     lines: list[Any] = []
     recorder = Recorder("one", lines.append)
     recorder.run(ReadTree("main"), lambda: {"a": "0"})

@@ -102,9 +102,9 @@ def timed(scenario: str, *values: object) -> Any:
 
 @pytest.mark.parametrize("name", [timed(each, each) for each in LEAST_STATES])
 def test_no_state_breaks_a_rule(name: str) -> None:
-    found = explore(scenarios(ALL_GUARDS)[name])
-    assert found.rule is None, "\n".join(found.steps)
-    assert found.states >= LEAST_STATES[name]
+    result = explore(scenarios(ALL_GUARDS)[name])
+    assert result.rule is None, "\n".join(result.steps)
+    assert result.states >= LEAST_STATES[name]
 
 
 @pytest.mark.parametrize(
@@ -112,20 +112,20 @@ def test_no_state_breaks_a_rule(name: str) -> None:
 )
 def test_a_missing_guard_is_caught(name: str, guards: Guards) -> None:
     scenario, words = CAUGHT[name]
-    found = explore(scenarios(guards)[scenario])
-    assert found.rule is not None
-    assert words in found.rule
-    assert found.steps
+    result = explore(scenarios(guards)[scenario])
+    assert result.rule is not None
+    assert words in result.rule
+    assert result.steps
 
 
-def test_the_table_of_mutations_has_every_guard() -> None:
+def test_the_table_of_mutations_contains_every_guard() -> None:
     names = {each.name for each in fields(Guards)}
     assert CAUGHT.keys() == names
     rows = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     assert names <= set(rows)
 
 
-def test_the_places_of_guards_exist() -> None:
+def test_the_documented_places_of_guards_exist() -> None:
     page = DOCUMENT.read_text(encoding="utf-8")
     paths = re.findall(r"`(sparklake/[\w/]+\.py)`", page)
     assert [each for each in paths if not (ROOT / each).is_file()] == []
@@ -140,6 +140,6 @@ def test_the_places_of_guards_exist() -> None:
     assert len(methods) > 5
 
 
-def test_the_page_has_the_number_of_scenarios() -> None:
+def test_the_page_contains_the_number_of_scenarios() -> None:
     page = DOCUMENT.read_text(encoding="utf-8")
     assert f"The {len(scenarios(ALL_GUARDS))} scenarios" in page

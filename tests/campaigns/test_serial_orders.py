@@ -1,4 +1,4 @@
-"""Serial orders of table operations, and the reader of their campaign."""
+"""Serial orders of table operations, and their campaign's reader."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ BASE = Insert(1, (row(1), row(2, 1))).apply(EMPTY)
 
 
 def effects(*operations: Operation) -> tuple[list[Effect], Table]:
-    table, made = BASE, []
+    table, result = BASE, []
     for each in operations:
         change = Change.of(each, table)
-        made.append(Effect.of(change, Target(table, DELTA, is_partitioned=False)))
+        result.append(Effect.of(change, Target(table, DELTA, is_partitioned=False)))
         table = change.after
-    return made, table
+    return result, table
 
 
 def merged(*rows: object) -> list[object]:
     return Table(BASE.columns, dict(enumerate(rows))).contents()  # type: ignore[arg-type]
 
 
-def test_an_update_does_not_see_rows_of_the_other_side() -> None:
+def test_an_update_ignores_rows_of_the_other_side() -> None:
     source, changed = effects(Update(2, Condition("p", (0, 1)), {"v": 2}))
     dest, _ = effects(Insert(3, (row(3),)))
-    wanted = merged(*changed.rows.values(), row(3))
-    assert find_order(BASE, source, dest, Effect.repeat, wanted)
-    match = find_order(BASE, source, dest, Effect.evaluate, wanted)
+    contents_after = merged(*changed.rows.values(), row(3))
+    assert find_order(BASE, source, dest, Effect.repeat, contents_after)
+    match = find_order(BASE, source, dest, Effect.evaluate, contents_after)
     assert match is not None
     assert [each.operation.number for each in match[1]] == [2, 3]
 
@@ -64,18 +64,18 @@ def test_two_removals_of_a_row_have_no_order_unless_both_delete_it() -> None:
     assert find_order(BASE, source, again, Effect.delete_again, after.contents())
 
 
-def test_an_overwrite_comes_before_rows_that_stay() -> None:
+def test_an_overwrite_precedes_rows_that_stay() -> None:
     source, _ = effects(Overwrite(2, (row(9),)))
     dest, _ = effects(Insert(3, (row(3),)))
-    wanted = merged(row(9), row(3))
-    match = find_order(BASE, source, dest, Effect.repeat, wanted)
+    contents_after = merged(row(9), row(3))
+    match = find_order(BASE, source, dest, Effect.repeat, contents_after)
     assert match is not None
     assert [each.operation.number for each in match[1]] == [2, 3]
     two, _ = effects(Overwrite(3, (row(3),)))
-    assert find_order(BASE, source, two, Effect.repeat, wanted) is None
+    assert find_order(BASE, source, two, Effect.repeat, contents_after) is None
 
 
-def test_a_restored_row_may_be_changed_by_the_other_side() -> None:
+def test_the_other_side_may_change_a_restored_row() -> None:
     source, _ = effects(Delete(2, Condition("id", (1,))), Restore(3, BASE.rows))
     dest, after = effects(Update(4, Condition("id", (1,)), {"v": 4}))
     assert find_order(BASE, source, dest, Effect.repeat, after.contents())
@@ -101,8 +101,8 @@ def test_the_reader_rejects_wrong_tables() -> None:
     body = BytesIO()
     pq.write_table(pa.table({"k": [1], "id": [2], "p": [0], "v": [7]}), body)
     files = {"a b": body.getvalue()}
-    found = contents_of(log_of([HEAD, added(1)]), files.__getitem__)
-    assert found == [(("id", 2), ("k", 1), ("p", 0), ("v", 7))]
+    rows = contents_of(log_of([HEAD, added(1)]), files.__getitem__)
+    assert rows == [(("id", 2), ("k", 1), ("p", 0), ("v", 7))]
     with pytest.raises(WrongTableError, match="have 2 rows"):
         contents_of(log_of([HEAD, added(2)]), files.__getitem__)
     with pytest.raises(WrongTableError, match="removes a file that is not there"):

@@ -22,7 +22,7 @@ class TestSimulatedStore(ObjectStoreContract):
     pass
 
 
-def test_a_listing_is_no_snapshot(store: SimulatedStore) -> None:
+def test_a_listing_is_not_a_snapshot(store: SimulatedStore) -> None:
     for number in range(2 * PAGE_KEYS):
         store.put_if_absent(f"data/{number}", b"")
     listing = store.list("data/")
@@ -33,7 +33,7 @@ def test_a_listing_is_no_snapshot(store: SimulatedStore) -> None:
     assert listed == [each for each in keys(store) if each != "data/x"]
 
 
-def test_stores_of_other_prefixes_are_apart(store: SimulatedStore) -> None:
+def test_stores_with_different_prefixes_are_separate(store: SimulatedStore) -> None:
     store.put_if_absent("x", b"body")
     assert keys(SimulatedStore(store.bucket, "lake", "some/plac")) == []
     assert keys(SimulatedStore(store.bucket, "lake")) == ["some/place/x"]

@@ -41,7 +41,7 @@ def run_all(seeds: range) -> Counter[str]:
     return verbs
 
 
-def test_few_schedules_break_no_rule() -> None:
+def test_a_few_schedules_break_no_rule() -> None:
     assert run_all(range(FEW)).total() > FEW
 
 
@@ -55,12 +55,12 @@ def test_no_schedule_breaks_a_rule() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.timeout(36_000)
 @pytest.mark.parametrize("share", range(MORE_SHARES))
-def test_none_of_very_many_schedules_does(share: int) -> None:
+def test_very_many_schedules_break_no_rule(share: int) -> None:
     first = FEW + SCHEDULES
     run_all(range(first + share, first + MORE_SCHEDULES, MORE_SHARES))
 
 
-def test_a_seed_replays() -> None:
+def test_a_seed_repeats_its_schedule() -> None:
     with simulator() as simulated:
         traces = [simulated.run(seed).trace for seed in (3, 7, 11)]
         assert [simulated.run(seed).trace for seed in (3, 7, 11)] == traces
@@ -68,8 +68,8 @@ def test_a_seed_replays() -> None:
 
 
 @pytest.mark.system
-def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
-    """The order of sets differs there, and so do the folders that dead processes have left."""
+def test_a_seed_repeats_its_schedule_in_another_process(tmp_path: Path) -> None:
+    """The order of sets is different there, and so are the folders of dead processes."""
     (tmp_path / "1").mkdir()
     (tmp_path / "2" / f"sparklake-{os.getuid()}-dead").mkdir(parents=True)
     command = [sys.executable, "-m", "campaigns.simulator", "--trace", "--schedules", "20"]
@@ -93,7 +93,7 @@ def test_a_seed_replays_in_another_process(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", MISSING_GUARDS)
 def test_a_missing_guard_is_caught(name: str) -> None:
-    """By its seed, and if the code or the simulator has changed, by a seed soon after it."""
+    """By its seed or, after changes of the code or the simulator, by a seed soon after it."""
     guard = MISSING_GUARDS[name]
     with guard.removed(), pytest.raises(ViolationError):
         run_all(range(guard.seed, guard.seed + ENOUGH))
@@ -106,12 +106,12 @@ def test_every_guard_can_be_removed() -> None:
             pass
 
 
-def test_the_document_names_the_seeds() -> None:
+def test_the_document_contains_the_seeds() -> None:
     rows = re.findall(r"^\| ([^`|]+) \| (\d+) \|$", DOCUMENT.read_text(encoding="utf-8"), re.M)
     assert rows == [(name, str(guard.seed)) for name, guard in MISSING_GUARDS.items()]
 
 
-def test_a_violation_names_its_seed_and_its_trace() -> None:
+def test_a_violation_reports_its_seed_and_its_trace() -> None:
     guard = MISSING_GUARDS["a collection ignores staged rows"]
     with guard.removed():
         with pytest.raises(ViolationError) as raised:

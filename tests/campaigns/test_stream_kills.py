@@ -1,4 +1,4 @@
-"""The steps of a micro-batch that the campaign of streams kills."""
+"""The steps of a micro-batch killed by the stream campaign."""
 
 from __future__ import annotations
 

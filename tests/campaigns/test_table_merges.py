@@ -1,4 +1,4 @@
-"""The campaign over merges of tables: its oracle, and a sample of the kinds without Spark."""
+"""The table-merge campaign: its oracle, and a sample of the kinds without Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEST = {1: {"a": 1, "b": 2}, 2: {"a": 3, "b": 1}, 3: {"a": 1, "b": 3}, 4: {"a": 
         (False, "dest", DEST, set()),
     ],
 )
-def test_rows_merge_by_key(
+def test_rows_are_merged_by_key(
     columns: bool, winner: str | None, rows: dict[int, object], conflicts: set[int]
 ) -> None:
     merge = RowMerge.of(BASE, SOURCE, DEST, columns=columns, winner=winner)
@@ -56,7 +56,7 @@ def test_rows_merge_by_key(
     assert (merged, merge.conflicts) == (rows, conflicts)
 
 
-def test_settings_merge_by_name() -> None:
+def test_settings_are_merged_by_name() -> None:
     base = {"a": "a", "b": "b"}
     assert merged_settings(base, {"a": "x", "b": "b"}, {"a": "a", "c": "c"}) == {"a": "x", "c": "c"}
     assert merged_settings(base, {"a": "x"}, {"a": "y", "b": "b"}) is None
@@ -72,7 +72,7 @@ def table_after(table: Table, *operations: Operation) -> Table:
     return table
 
 
-def test_disjoint_changes() -> None:
+def test_disjoint_changes_are_recognized() -> None:
     base = table_after(EMPTY, Insert(1, (row(1), row(2))))
     first = table_after(base, Update(2, Condition("id", (1,)), {"v": 2}))
     second = table_after(base, Delete(3, Condition("id", (2,))), AddColumn(4, "c4"))
@@ -96,7 +96,7 @@ def test_queries_build_structs() -> None:
     assert query.endswith("FROM VALUES (7, 0, 1, 1, 'x', 7, 'x', NULL)")
 
 
-def test_layouts_must_agree() -> None:
+def test_different_layouts_must_agree() -> None:
     merged, other = Outcome(MERGED, [(("id", 1),)]), Outcome(MERGED, [(("id", 2),)])
     refused, conflicts = Outcome(REFUSED), Outcome(CONFLICTS, keys=frozenset({1}))
     _compare(merged, merged, "key")
@@ -111,14 +111,14 @@ def test_layouts_must_agree() -> None:
             _compare(one, second, rule)
 
 
-def test_reasons_are_a_closed_list() -> None:
+def test_an_unknown_reason_is_rejected() -> None:
     assert reason_of("both sides overwrote the table") in REASONS
     with pytest.raises(UnknownReasonError):
         reason_of("because")
 
 
 @for_each("name", KINDS)
-def test_histories_repeat_and_change_something(name: str) -> None:
+def test_histories_are_repeatable_and_change_something(name: str) -> None:
     kind = KINDS[name]
     one, other = (Choices(Random("a"), kind.operations, kind.formats).history(6) for _ in range(2))
     assert [[str(each.operation) for step in side for each in step] for side in one.sides] == [
@@ -134,7 +134,7 @@ def test_histories_repeat_and_change_something(name: str) -> None:
     "name",
     [PYTHON_KINDS[0], *(pytest.param(each, marks=pytest.mark.system) for each in PYTHON_KINDS[1:])],
 )
-def test_a_few_rounds(name: str, tmp_path: Path) -> None:
+def test_a_few_merge_rounds_match_the_oracle(name: str, tmp_path: Path) -> None:
     figures, _ = campaign(Options(4, SEED, verbs=(name,)), tmp_path, None)
     check(figures, 4)
 
@@ -143,13 +143,13 @@ def test_a_few_rounds(name: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
 @pytest.mark.parametrize("name", PYTHON_KINDS)
-def test_many_rounds(name: str, tmp_path: Path) -> None:
+def test_many_merge_rounds_match_the_oracle(name: str, tmp_path: Path) -> None:
     count = share_of(600)
     figures, _ = campaign(Options(count, SEED, verbs=(name,)), tmp_path, None)
     check(figures, count)
 
 
-def test_names_of_rounds() -> None:
+def test_round_names_are_unique() -> None:
     names = [*rounds(Options(80, 1, verbs=("delta plain",)))]
     assert len(names) == len({*names}) == 80
     assert names[:4] == [

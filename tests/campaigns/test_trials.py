@@ -1,4 +1,4 @@
-"""Trials, rounds and damage notice what they look for."""
+"""Trials, rounds and damage detect violations."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_other_outcomes_are_violations(answer: Answer, state: Any, words: str) -
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with memory_folder() as made:
-        yield made
+    with memory_folder() as path:
+        yield path
 
 
 @pytest.mark.parametrize("name", [each for each in CASES if not CASES[each].alone])
@@ -80,7 +80,7 @@ def test_every_case_changes_what_is_compared(folder: Path, name: str) -> None:
     check_repository(scene.repository)
 
 
-def test_kills_are_spread_over_all_verbs_and_all_their_steps() -> None:
+def test_kills_cover_all_verbs_and_their_steps() -> None:
     few = list(kills(Options(200, 7), lambda case, store: 5))
     assert len(few) == len(set(few)) == 200
     assert {each.split(":")[0] for each in few} == set(CASES)
@@ -105,9 +105,9 @@ def test_a_broken_round_is_counted_and_can_be_repeated(
     figures = run_rounds("campaigns.faults.crash", options, ["commit:1", "merge:2", "merge:3"], run)
     assert figures.broken == ["merge:2"]
     assert figures.total == 3
-    said = capsys.readouterr().err
-    assert "python -m campaigns.faults.crash --seed 7 --stores azure --only 'merge:2'" in said
-    assert "a lost commit" in said
+    output = capsys.readouterr().err
+    assert "python -m campaigns.faults.crash --seed 7 --stores azure --only 'merge:2'" in output
+    assert "a lost commit" in output
     with pytest.raises(SystemExit):
         report("Kills", options, figures, "python -m campaigns.faults.crash")
     text = (tmp_path / "table.md").read_text()
@@ -133,13 +133,13 @@ def specimen() -> Iterator[Specimen]:
         yield create_specimen(folder)
 
 
-def test_answers_of_a_sound_lake_are_right(specimen: Specimen) -> None:
+def test_a_healthy_lake_answers_correctly(specimen: Specimen) -> None:
     for name, question in QUESTIONS.items():
         assert judge(specimen, name, question(specimen), {"no file"}) == 0
     check_repository(specimen.repository)
 
 
-def test_every_kind_of_file_exists_and_is_asked_about(specimen: Specimen) -> None:
+def test_every_kind_of_file_exists_and_is_checked(specimen: Specimen) -> None:
     assert set(specimen.kinds.values()) == set(ASKED_OF)
     for kind in ASKED_OF:
         assert specimen.foreign_files(kind)
@@ -158,7 +158,7 @@ def test_a_wrong_answer_is_a_violation(specimen: Specimen, monkeypatch: pytest.M
         judge(specimen, "everything", right, {"no file"})
 
 
-def test_an_error_that_names_no_file_is_a_violation(specimen: Specimen) -> None:
+def test_an_error_without_the_damaged_file_is_a_violation(specimen: Specimen) -> None:
     kind = damage.RANGE
     for damaged in (damages_of(specimen, kind, Random(each)) for each in range(20)):
         with damage.done(damaged):

@@ -215,7 +215,7 @@ def test_a_body_that_runs_twice_writes_each_file_once(trees: Trees, tree: MetaRa
 
 
 def test_finishing_twice_gives_one_tree(trees: Trees) -> None:
-    pieces = trees.written(staged_records(dict(PAIRS)), [100, 101, 333])
+    pieces = trees.write_pieces(staged_records(dict(PAIRS)), [100, 101, 333])
     first = trees.finish(pieces)
     names = trees.names()
     assert trees.finish(pieces) == first

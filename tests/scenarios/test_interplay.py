@@ -63,7 +63,7 @@ def test_verbs_leave_each_other_what_is_right(
         steps.take()
     assert steps.races
     assert steps.done["summary"] > steps.done["no summary"]
-    check_history(repo, steps.known)
+    check_history(repo, steps.model)
 
 
 def a_source(folder: Path) -> Path:

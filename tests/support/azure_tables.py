@@ -21,7 +21,7 @@ AZURE_JARS = JARS / "azure"
 
 
 def start_session(endpoint: str, hosts: str) -> SparkSession:
-    """Start a session whose client uses the Blob API of Azurite, without TLS."""
+    """Start a session with a client for the Blob API of Azurite, without TLS."""
     os.environ.update(spark_environment())
     place = endpoint.partition("://")[2].partition("/")[0]
     key = os.environ["AZURE_STORAGE_ACCOUNT_KEY"]

@@ -24,14 +24,14 @@ def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Itera
 
 
 def flat(blocks: Iterable[Block]) -> list[Record]:
-    """Return the records of blocks, none of which may be empty."""
+    """Return the records of non-empty blocks."""
     listed = list(blocks)
     assert all(map(len, listed))
     return list(chain.from_iterable(block.records() for block in listed))
 
 
 def take_side(strategy: Strategy) -> Decide:
-    """Return the decision that one side wins every conflict."""
+    """Return a decision function for which one side wins every conflict."""
     if strategy is Strategy.SOURCE_WINS:
         return lambda conflicts: [each.source for each in conflicts]
     return lambda conflicts: [each.dest for each in conflicts]

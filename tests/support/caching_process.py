@@ -1,4 +1,4 @@
-"""A process that reads tables of a store through a cache, repeatedly, and checks them.
+"""A process that reads tables through a cache, repeatedly, and checks them.
 
 Its arguments are the task, the store, the cache's folder and size, a seed, and the number of turns.
 The content of a table follows from its number, and its name from the content.
@@ -51,9 +51,9 @@ def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> No
     keys = [tree_file_key(id_of(content)) for content in contents]
     choose = random.Random(seed)
     for turn in count(1) if turns == 0 else range(1, turns + 1):
-        wanted = [choose.randrange(TABLES) for _ in range(choose.randrange(1, 20))]
-        found = list(store.get_many([keys[number] for number in wanted]))
-        assert found == [contents[number] for number in wanted]
+        numbers = [choose.randrange(TABLES) for _ in range(choose.randrange(1, 20))]
+        contents_read = list(store.get_many([keys[number] for number in numbers]))
+        assert contents_read == [contents[number] for number in numbers]
         if turn % 100 == 0 and choose.random() < 0.2:
             cache.clear()
 

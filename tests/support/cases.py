@@ -23,25 +23,25 @@ def for_each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[T
     It runs all of them and fails at the end, with every case that failed. They share the fixtures.
     """
     keys = (names,) if isinstance(names, str) else names
-    given = [_values_of(each, len(keys)) for each in values]
+    cases = [_values_of(each, len(keys)) for each in values]
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
             failures = []
-            for each in given:
+            for each in cases:
                 try:
                     test(**fixtures, **dict(zip(keys, each, strict=True)))
                 except (Exception, pytest.fail.Exception):  # noqa: BLE001
                     failures.append(f"--- {_title(each)}\n{traceback.format_exc()}")
             if failures:
-                heading = f"{len(failures)} of {len(given)} cases failed:"
+                heading = f"{len(failures)} of {len(cases)} cases failed:"
                 pytest.fail("\n".join([heading, *failures]), pytrace=False)
 
-        assert given, "there are no cases"
-        found = inspect.signature(test)
-        kept = [each for name, each in found.parameters.items() if name not in keys]
-        run.__signature__ = found.replace(parameters=kept)  # type: ignore[attr-defined]
+        assert cases, "there are no cases"
+        signature = inspect.signature(test)
+        parameters = [each for name, each in signature.parameters.items() if name not in keys]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate

@@ -1,4 +1,4 @@
-"""Fixtures for containers of Azure and buckets of Google, each kind at one endpoint."""
+"""Fixtures for Azure containers and Google buckets, each kind at one endpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def azure_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def azure_env(azure_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the environment of a test that sees only Azurite, no settings of the machine."""
+    """Return a test environment with Azurite only, and without settings of the machine."""
     from sparklake.testing.azurite import azure_environment
 
     return _only(("AZURE_",), azure_environment(azure_endpoint), monkeypatch)
@@ -38,7 +38,7 @@ def gcs_double() -> Iterator[tuple[str, Buckets]]:
 
 @pytest.fixture
 def gcs_env(gcs_double: tuple[str, Buckets], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the environment of a test that sees only the double of Google Cloud Storage."""
+    """Return a test environment with the Google Cloud Storage double only."""
     return _only(("GOOGLE_",), {"STORAGE_EMULATOR_HOST": gcs_double[0]}, monkeypatch)
 
 

@@ -1,4 +1,4 @@
-"""The marks of tests that need the compiled kernels, or the compiler that builds them."""
+"""Markers of tests that need the compiled kernels or their compiler."""
 
 from __future__ import annotations
 

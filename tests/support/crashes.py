@@ -15,15 +15,15 @@ class CrashError(Exception):
 
 @contextmanager
 def dies_at(step: int, owner: type, names: Sequence[str]) -> Iterator[None]:
-    """Raise CrashError before one of the calls of some methods, never inside one."""
-    left = [step]
+    """Raise CrashError before a call of the given methods, never inside one."""
+    remaining = [step]
 
     def mortal(method: Any) -> Any:
-        def call(*given: Any, **named: Any) -> Any:
-            left[0] -= 1
-            if left[0] < 0:
+        def call(*arguments: Any, **options: Any) -> Any:
+            remaining[0] -= 1
+            if remaining[0] < 0:
                 raise CrashError
-            return method(*given, **named)
+            return method(*arguments, **options)
 
         return call
 

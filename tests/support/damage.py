@@ -1,4 +1,4 @@
-"""Tables of RocksDB, and cases of damage to blocks."""
+"""RocksDB tables, and cases of block damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True)
 class Layout:
-    """The options that RocksDB writes a table with."""
+    """The options of RocksDB for a table."""
 
     compression: str = "snappy"
     index: str = "binary_search"
@@ -47,7 +47,7 @@ layouts = st.builds(
 
 
 def rocksdb_table(path: Path, records: Sequence[Record], form: Layout) -> bytes:
-    """Return the table that RocksDB writes from records in key order."""
+    """Return the RocksDB table of records in key order."""
     blocks = BlockBasedOptions()
     blocks.set_format_version(form.format_version)
     blocks.set_checksum_type(getattr(ChecksumType, form.checksum)())

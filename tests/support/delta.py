@@ -76,7 +76,7 @@ def optimize(table: str) -> None:
 
 
 def vacuum(table: str) -> None:
-    """Delete the files that are not in the table's latest version."""
+    """Delete all files except those of the table's latest version."""
     from deltalake import DeltaTable
 
     DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -98,7 +98,7 @@ def clean_log(table: str) -> None:
 
 
 def compact_log(first: int, last: int) -> Change:
-    """Write a log compaction file of commits that only add files, beside them."""
+    """Write a log compaction file beside commits, which must only add files."""
 
     def change(table: str) -> None:
         log = Path(table) / "_delta_log"
@@ -123,5 +123,5 @@ def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:
 
 
 def log_of(repository: Repository, ref: str) -> list[str]:
-    """Return the names of the files in the log of the table."""
+    """Return the file names in the table's log."""
     return [each.path.removeprefix(LOG) for each in repository.objects(ref, LOG)]

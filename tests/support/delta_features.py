@@ -1,4 +1,4 @@
-"""Delta's features as tests and the documentation know them: what users do with each table.
+"""Delta features, with typical statements for each, for tests and the documentation.
 
 Each table has rows of the ids 0 to 9 in two files, and the columns `id` and `name`.
 """
@@ -18,7 +18,7 @@ _VECTORS = {"delta.enableDeletionVectors": "true"}
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature: statements that create a table of it, and its name in a table's protocol.
+    """A feature: statements that create a table with it, and its name in the protocol.
 
     `{t}` in statements is the table, `{o}` another one. `later` are statements of an edit, and
     `values` more columns of the rows that are written after it. `conf` is that of the session, and

@@ -52,21 +52,21 @@ class Table:
 
     def commit(self, *actions: Action) -> None:
         """Apply a commit. Removed files must be live. Added files must not, unless re-added."""
-        said = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
-        info = {"commitInfo": said}
+        fields = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
+        info = {"commitInfo": fields}
         self.take(DeltaCommit(len(self.commits), (info, *actions)))
 
     def take(self, commit: DeltaCommit) -> None:
         assert commit.version == len(self.commits)
-        for said in commit.fields("remove"):
-            del self.live[said["path"]]
-        for said in commit.fields("add"):
-            assert said["path"] not in self.live or not said["dataChange"]
-            self.restated.update(self.live.keys() & {said["path"]})
-            self.live[said["path"]] = said["partitionValues"]["p"]
+        for fields in commit.fields("remove"):
+            del self.live[fields["path"]]
+        for fields in commit.fields("add"):
+            assert fields["path"] not in self.live or not fields["dataChange"]
+            self.restated.update(self.live.keys() & {fields["path"]})
+            self.live[fields["path"]] = fields["partitionValues"]["p"]
         self.metadata = dict(commit.last("metaData") or self.metadata)
-        for said in commit.fields("txn"):
-            self.applications[said["appId"]] = said["version"]
+        for fields in commit.fields("txn"):
+            self.applications[fields["appId"]] = fields["version"]
         self.commits.append(commit)
 
     def side(self, since: int) -> LogSide:
@@ -84,13 +84,15 @@ class Table:
         )
 
     def adds(self, paths: Set[str]) -> dict[FileKey, Mapping[str, Any]]:
-        said = {FileKey.of(each): each for commit in self.commits for each in commit.fields("add")}
-        return {key: said[key] for key in map(FileKey, paths) if key.path in self.live}
+        adds_by_key = {
+            FileKey.of(each): each for commit in self.commits for each in commit.fields("add")
+        }
+        return {key: adds_by_key[key] for key in map(FileKey, paths) if key.path in self.live}
 
-    def said(self, path: str) -> Mapping[str, Any]:
+    def description(self, path: str) -> Mapping[str, Any]:
         """Return the log's description of a live file, without `dataChange`."""
-        said = self.adds({path})[FileKey(path)]
-        return {name: each for name, each in said.items() if name != "dataChange"}
+        fields = self.adds({path})[FileKey(path)]
+        return {name: each for name, each in fields.items() if name != "dataChange"}
 
 
 def add(path: str, partition: str, changes: bool = True) -> Action:
@@ -100,8 +102,8 @@ def add(path: str, partition: str, changes: bool = True) -> Action:
 
 def by_writer(actions: Sequence[Action]) -> tuple[Action, ...]:
     """Return the actions of a commit, with the operation but without its parameters."""
-    said = any("commitInfo" in each for each in actions)
-    return (*([] if said else [{"commitInfo": {"operation": "WRITE"}}]), *actions)
+    has_info = any("commitInfo" in each for each in actions)
+    return (*([] if has_info else [{"commitInfo": {"operation": "WRITE"}}]), *actions)
 
 
 def remove(path: str, changes: bool = True) -> Action:
@@ -144,9 +146,9 @@ def restate(number: int) -> Write:
     def write(table: Table) -> None:
         path = _file(table, number)
         if path:
-            said = add(path, table.live[path], changes=False)["add"]
+            fields = add(path, table.live[path], changes=False)["add"]
             stats = f"{table.name} {len(table.commits)}"
-            table.commit({"add": {**said, "stats": stats}})
+            table.commit({"add": {**fields, "stats": stats}})
 
     return write
 
@@ -166,8 +168,8 @@ def overwrite(table: Table) -> None:
 def optimize(table: Table) -> None:
     small = sorted(path for path, partition in table.live.items() if partition == "0")
     if len(small) > 1:
-        gone = (remove(path, changes=False) for path in small)
-        table.commit(*gone, add(table.fresh("0"), "0", changes=False))
+        removes = (remove(path, changes=False) for path in small)
+        table.commit(*removes, add(table.fresh("0"), "0", changes=False))
 
 
 def add_column(table: Table) -> None:
@@ -208,8 +210,8 @@ WRITES: dict[str, Write] = {
 
 def _file(table: Table, number: int) -> str | None:
     """Return one of the first files, if it is still live."""
-    found = [path for path in table.live if path.endswith(f"first-{number}.parquet")]
-    return found[0] if found else None
+    matches = [path for path in table.live if path.endswith(f"first-{number}.parquet")]
+    return matches[0] if matches else None
 
 
 def first_table() -> Table:
@@ -220,8 +222,8 @@ def first_table() -> Table:
     return table
 
 
-def written(table: Table, name: str, writes: Iterable[str]) -> Table:
-    """Return a copy of a table to which some writers wrote."""
+def after_writes(table: Table, name: str, writes: Iterable[str]) -> Table:
+    """Return a copy of a table after some writes."""
     branch = table.branch(name)
     for each in writes:
         WRITES[each](branch)

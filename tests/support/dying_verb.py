@@ -1,4 +1,4 @@
-"""The verbs of the tests of crashes, each in a child that may be killed before a step."""
+"""Verbs for crash tests, each in a child that may be killed before a step."""
 
 from __future__ import annotations
 

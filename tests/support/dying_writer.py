@@ -1,4 +1,4 @@
-"""The driver of a job that writes a table, and dies by SIGKILL before its files are staged.
+"""The driver of a table write, killed by SIGKILL before its files are staged.
 
 Its arguments are those of a job.
 """
@@ -15,7 +15,7 @@ from sparklake.stores.objects.local.store import LocalStore
 
 
 def die(*_: Any) -> None:
-    # Spark has committed its files; the ranges of what is staged are the first thing that is put.
+    # Spark commits its files first; the ranges of the staged run are the first files put after it.
     os.kill(os.getpid(), signal.SIGKILL)
 
 

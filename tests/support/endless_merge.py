@@ -1,4 +1,4 @@
-"""A command that merges, or its job under spark-submit, with tasks that never end.
+"""A merge command, or its job under spark-submit, with endless tasks.
 
 Arguments: a folder where tasks write their process ids, `command` or `job`, and the rest for it.
 """

@@ -1,4 +1,4 @@
-"""Repositories of other programs: dumps with trees that sparklake did not write."""
+"""Repositories of other programs: dumps with foreign trees."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def foreign_record(path: str, entry: Entry) -> Record:
 def restored_tree(
     lake: Lake, folder: Path, records: Sequence[Record], cuts: Collection[int] = (), date: int = 0
 ) -> Repository:
-    """Restore a repository of one tree, whose ranges end after some positions.
+    """Restore a repository with one tree, split into ranges after the given positions.
 
     The date of its commit is in unix seconds.
     """

@@ -51,7 +51,7 @@ class Stored:
 
 @dataclass
 class Buckets:
-    """The objects of all buckets, and the parts of unfinished uploads."""
+    """All objects, and the parts of unfinished uploads."""
 
     objects: dict[str, dict[str, Stored]] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class Buckets:
         with self.lock:
             if bucket not in self.objects:
                 raise RefusedError(404, "NoSuchBucket")
-            found = self.objects[bucket].get(key)
-            if match is not None and int(match) != (found.generation if found else 0):
+            current = self.objects[bucket].get(key)
+            if match is not None and int(match) != (current.generation if current else 0):
                 raise RefusedError(412, "PreconditionFailed")
             now = datetime.now(timezone.utc)
             stored = Stored(body, next(self.generations), now, parts)
@@ -74,10 +74,10 @@ class Buckets:
     def get(self, bucket: str, key: str) -> Stored:
         if bucket not in self.objects:
             raise RefusedError(404, "NoSuchBucket")
-        found = self.objects[bucket].get(key)
-        if found is None:
+        stored = self.objects[bucket].get(key)
+        if stored is None:
             raise RefusedError(404, "NoSuchKey")
-        return found
+        return stored
 
     def delete(self, bucket: str, key: str) -> None:
         with self.lock:
@@ -116,7 +116,7 @@ class Buckets:
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error."""
+    """A request with an error response."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(code)
@@ -254,9 +254,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(204, b"", {})
         elif not key:
             items, folders, following = self.buckets.level(bucket, self.query)
-            found = [_resource(bucket, name, each) for name, each in items]
+            resources = [_resource(bucket, name, each) for name, each in items]
             token = {"nextPageToken": following} if following else {}
-            self._document({"items": found, "prefixes": folders, **token})
+            self._document({"items": resources, "prefixes": folders, **token})
         elif self.query.get("alt") == "media":
             self._get(self.buckets.get(bucket, key))
         else:

@@ -38,27 +38,29 @@ class Git:
 
     def import_fast(self, history: History) -> None:
         """Make many commits in one run. Each is one second younger than the one before."""
-        said: list[str] = []
+        commands: list[str] = []
         for number, (name, parents) in enumerate(history.items()):
-            said += [f"commit {_HEADS}{name}", f"mark :{number + 1}"]
-            said += [f"committer {_WHO} {_START + number} +0000", "data 0"]
+            commands += [f"commit {_HEADS}{name}", f"mark :{number + 1}"]
+            commands += [f"committer {_WHO} {_START + number} +0000", "data 0"]
             words = ("from", *["merge"] * len(parents))
-            said += [f"{word} {_HEADS}{each}" for word, each in zip(words, parents, strict=False)]
-            said.append("")
-        self._run("fast-import", "--quiet", "--force", given="\n".join(said) + "\n")
+            commands += [
+                f"{word} {_HEADS}{each}" for word, each in zip(words, parents, strict=False)
+            ]
+            commands.append("")
+        self._run("fast-import", "--quiet", "--force", stdin="\n".join(commands) + "\n")
 
     def ids(self, expressions: Sequence[str]) -> list[str | None]:
         """Return the commit ids of expressions, or None where there is no such commit."""
-        lines = self._run("cat-file", "--batch-check", given="".join(f"{e}\n" for e in expressions))
-        found = [line.rsplit(" ", 2) for line in lines.splitlines()]
-        return [words[0] if words[1:2] == ["commit"] else None for words in found]
+        lines = self._run("cat-file", "--batch-check", stdin="".join(f"{e}\n" for e in expressions))
+        answers = [line.rsplit(" ", 2) for line in lines.splitlines()]
+        return [words[0] if words[1:2] == ["commit"] else None for words in answers]
 
     def merge_bases(self, left: str, right: str) -> list[str]:
         """Return the ids of all best common ancestors."""
         return self._run("merge-base", "--all", left, right, fails=True).split()
 
     def _run(
-        self, *words: str, given: str = "", at: Path | None = None, fails: bool = False
+        self, *words: str, stdin: str = "", at: Path | None = None, fails: bool = False
     ) -> str:
         environment = {
             **{name: each for name, each in os.environ.items() if not name.startswith("GIT_")},
@@ -73,7 +75,7 @@ class Git:
             ["git", *words],
             cwd=at or self._folder,
             env=environment,
-            input=given,
+            input=stdin,
             capture_output=True,
             text=True,
         )

@@ -27,34 +27,34 @@ def grow(
     dates: Mapping[str, int] | None = None,
     skipped: Mapping[str, int] | None = None,
 ) -> dict[str, Commit]:
-    """Add commits of empty trees, parents first, each with a branch of its name.
+    """Add commits with empty trees, parents first, each with a branch of its name.
 
     A commit without parents does not descend from the first commit. Without a date, each is one
     second younger than the one before. Generations are higher by those that are `skipped`.
     """
     branches, first = repo._context.refs.branches, repo.resolve("main")
-    made: dict[str, Commit] = {}
+    commits: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
         each = new_commit(
-            parents=[made[parent] for parent in parents],
+            parents=[commits[parent] for parent in parents],
             committer=TESTER,
             message=name,
             creation_date=START + number if dates is None else dates[name],
             meta_range_id=first.meta_range_id,
         )
         more = 0 if skipped is None else skipped[name]
-        made[name] = each = replace(each, generation=each.generation + more)
+        commits[name] = each = replace(each, generation=each.generation + more)
         branches.create(name, first.id, TESTER)
         branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, (each,), fence=0))
-    return made
+    return commits
 
 
 def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
-    """Add many commits of empty trees directly to the ref store; no branch names them."""
-    made: dict[str, Commit] = {}
+    """Add many commits with empty trees directly to the ref store, without branches."""
+    commits: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
-        made[name] = new_commit(
-            parents=[made[parent] for parent in parents],
+        commits[name] = new_commit(
+            parents=[commits[parent] for parent in parents],
             committer=TESTER,
             message=name,
             creation_date=START + number,
@@ -65,9 +65,9 @@ def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> 
         connection.cursor() as cursor,
         cursor.copy(_COPY) as rows,
     ):
-        for each in made.values():
+        for each in commits.values():
             who = (each.committer, each.message, each.creation_date, each.meta_range_id)
             rows.write_row(
                 (repo.info.uid, each.id, list(each.parents), *who, Jsonb({}), each.generation)
             )
-    return made
+    return commits

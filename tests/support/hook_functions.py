@@ -47,7 +47,7 @@ def look(call: HookCall) -> str:
     """Report the contents of the tree to publish, and its changes."""
     CALLS.append(call)
     tree = call.tree
-    said = [each.path for each in tree.objects("t/")]
+    object_paths = [each.path for each in tree.objects("t/")]
     changes = [f"{each.type.value} {each.path}" for each in tree.changes("t/")]
     body = tree.read_bytes("t/a").decode() if tree.exists("t/a") else "-"
-    return f"{said} {changes} {body}"
+    return f"{object_paths} {changes} {body}"

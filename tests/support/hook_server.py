@@ -31,7 +31,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.said = HookServer(f"http://127.0.0.1:{self.server_port}")
+        self.hooks = HookServer(f"http://127.0.0.1:{self.server_port}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.said.posted.append((self.path, dict(self.headers), json.loads(body)))
+        self.server.hooks.posted.append((self.path, dict(self.headers), json.loads(body)))
         with suppress(OSError):
             self.answer()
 
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif name.startswith("to-"):
             self.say(307, b"", {"Location": name.removeprefix("to-").replace("_", "/")})
         elif name == "silent":
-            self.server.said.is_over.wait(PATIENCE_SECONDS)
+            self.server.hooks.is_over.wait(PATIENCE_SECONDS)
         elif name in ("drip", "flood"):
             self.stream(b"x" if name == "drip" else b"x" * 65536)
 
@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer 200 with an endless body."""
         self.send_response(200)
         self.end_headers()
-        while not self.server.said.is_over.wait(0.01):
+        while not self.server.hooks.is_over.wait(0.01):
             self.wfile.write(part)
 
     def log_message(self, *arguments: object) -> None:
@@ -84,8 +84,8 @@ def hook_server() -> Iterator[HookServer]:
         thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield server.said
+            yield server.hooks
         finally:
-            server.said.is_over.set()
+            server.hooks.is_over.set()
             server.shutdown()
             thread.join()

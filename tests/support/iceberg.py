@@ -1,4 +1,4 @@
-"""Iceberg tables written by hand: what pyiceberg does not write, such as deletion vectors."""
+"""Iceberg tables written by hand, with features that pyiceberg lacks, such as deletion vectors."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class HandTable:
         return f"file://{self.folder}"
 
     def continued(self, folder: Path) -> HandTable:
-        """Return the same table, which writes to another folder from now on."""
+        """Return the same table with another folder for its next files."""
         table = copy(self)
         table.folder = folder
         table.snapshots, table._manifests = [*self.snapshots], [*self._manifests]

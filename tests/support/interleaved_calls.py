@@ -11,11 +11,11 @@ from unittest import mock
 @contextmanager
 def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
     """Run `act` once, just before a method of the ref store is called."""
-    called, left = getattr(owner, name), [act]
+    called, pending = getattr(owner, name), [act]
 
     def late(self: Any, *arguments: Any, **options: Any) -> Any:
-        if left:
-            left.pop()()
+        if pending:
+            pending.pop()()
         return called(self, *arguments, **options)
 
     with mock.patch.object(owner, name, late):

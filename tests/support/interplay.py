@@ -86,7 +86,7 @@ class Steps:
 
     repo: Repository
     chance: random.Random
-    known: Known
+    model: Known
     source: Path
     done: Counter[str] = field(default_factory=Counter)
     races: int = 0
@@ -137,19 +137,19 @@ class Steps:
     def commit_paths(self, branch: Branch) -> None:
         self.stage(branch)
         self.stage(branch)
-        chosen = self.chance.choice(CHOICES)
+        selected = self.chance.choice(CHOICES)
         current = self.records(branch.name)
         head = self.records(f"{branch.name}@")
-        made = branch.commit(f"commit paths {next(self.numbers)}", paths=chosen)
-        if made.parents[0] in self.known.trees and not self.races_now:
-            want = {p: v for p, v in head.items() if not is_chosen(p, chosen)}
-            want |= {p: v for p, v in current.items() if is_chosen(p, chosen)}
-            assert self.records(made.id) == want
+        commit = branch.commit(f"commit paths {next(self.numbers)}", paths=selected)
+        if commit.parents[0] in self.model.trees and not self.races_now:
+            want = {p: v for p, v in head.items() if not is_chosen(p, selected)}
+            want |= {p: v for p, v in current.items() if is_chosen(p, selected)}
+            assert self.records(commit.id) == want
             assert self.records(branch.name) == current
 
     def restore(self, branch: Branch) -> None:
         self.stage(branch)
-        ref = self.chance.choice(list(self.known.commits))
+        ref = self.chance.choice(list(self.model.commits))
         branch.restore(ref, self.chance.choice(CHOICES))
         branch.commit(f"restore {next(self.numbers)}")
 
@@ -208,34 +208,34 @@ class Steps:
         ours, theirs = self.repo.resolve(branch.name), self.repo.resolve(other)
         bases = self.repo.merge_bases(other, branch.name)
         with self.rival_waits():
-            shown, refusal = attempt(
+            preview, refusal = attempt(
                 lambda: self.repo.preview_merge(other, branch.name, **decided, **paths)
             )
         text = f"merge {next(self.numbers)}"
-        made, failure = attempt(
+        result, failure = attempt(
             lambda: self.repo.merge(other, branch.name, message=text, **decided, **how)
         )
-        if isinstance(made, Commit) and made.parents[0] == ours.id:
-            after = self.tree(made.id)
+        if isinstance(result, Commit) and result.parents[0] == ours.id:
+            after = self.tree(result.id)
             if refusal is not None:
                 raise AssertionError(f"{refusal} in a preview, and none in the merge")
             counts = changes(before, after)
             mine = {
-                kind: (getattr(shown, kind), getattr(shown, f"{kind}_bytes")) for kind in counts
+                kind: (getattr(preview, kind), getattr(preview, f"{kind}_bytes")) for kind in counts
             }
             assert mine == counts, (decided, how, mine, counts)
-            assert shown.unresolved == 0
+            assert preview.unresolved == 0
             self.done["criss-cross"] += len(bases) > 1
-            base = self.known.base([ours.id], [theirs.id])
-            trees = self.known.trees
+            base = self.model.base([ours.id], [theirs.id])
+            trees = self.model.trees
             check_merge(
-                *(base, trees[theirs.id], trees[ours.id], self.records(made.id)),
+                *(base, trees[theirs.id], trees[ours.id], self.records(result.id)),
                 decided,
                 paths.get("paths"),
             )
         elif isinstance(failure, MergeConflictError) and not self.races_now:
-            assert shown is not None
-            assert shown.unresolved == failure.count
+            assert preview is not None
+            assert preview.unresolved == failure.count
         elif not self.races_now and not (how and isinstance(failure, NoChangesError)):
             assert type(refusal) is type(failure), (refusal, failure)
         if failure is not None:
@@ -245,7 +245,7 @@ class Steps:
         branch.revert(branch.name, parent_number=1, strategy=self.chance.choice(STRATEGIES))
 
     def cherry_pick(self, branch: Branch) -> None:
-        some = self.chance.sample(list(self.known.commits), 2)
+        some = self.chance.sample(list(self.model.commits), 2)
         branch.cherry_pick(*some, parent_number=1, strategy=self.chance.choice(STRATEGIES))
 
     def rebase(self, branch: Branch) -> None:
@@ -265,7 +265,7 @@ class Steps:
         branch.undo()
 
     def hard_reset(self, branch: Branch) -> None:
-        branch.hard_reset(self.chance.choice(list(self.known.commits)))
+        branch.hard_reset(self.chance.choice(list(self.model.commits)))
 
     def collect(self, branch: Branch) -> None:
         """Let all commits except heads expire, or none, and collect garbage; check live objects."""
@@ -277,9 +277,9 @@ class Steps:
         assert not self.repo._context.refs.commits.expired(heads)
 
     def readable(self) -> set[str]:
-        """Return the addresses of the existing objects of branches."""
-        shown = {each.address for name in BRANCHES for each in self.repo.objects(name)}
-        places = ((address, *open_object(address)) for address in shown)
+        """Return the addresses of existing objects on branches."""
+        addresses = {each.address for name in BRANCHES for each in self.repo.objects(name)}
+        places = ((address, *open_object(address)) for address in addresses)
         return {address for address, store, key in places if store.find(key) is not None}
 
     # --- rivals ---------------------------------------------------------------------------------
@@ -293,12 +293,12 @@ class Steps:
         real, steps = type(branches).move, self
         waiting = [True]
 
-        def move(store: object, given: BranchMove) -> None:
-            if given.branch == name and waiting and not steps.is_quiet:
+        def move(store: object, branch_move: BranchMove) -> None:
+            if branch_move.branch == name and waiting and not steps.is_quiet:
                 waiting.clear()
                 steps.move_away(name, real)
                 steps.races += 1
-            real(store, given)
+            real(store, branch_move)
 
         self.races_now = True
         try:
@@ -321,8 +321,8 @@ class Steps:
         side = self.repo.create_branch(f"side-{next(self.numbers)}", name, hidden=True)
         put_all(side, {self.chance.choice([*PATHS, "rival"]): b"rival"})
         with suppress(SparklakeError):
-            made = side.commit("rival")
-            move = BranchMove(name, state.commit_id, made.id, "test", TESTER, fence=state.fence)
+            commit = side.commit("rival")
+            move = BranchMove(name, state.commit_id, commit.id, "test", TESTER, fence=state.fence)
             real(self.repo._context.refs.branches, move)
         self.is_quiet = False
 
@@ -339,7 +339,7 @@ class Steps:
         self.check_hooks(latest)
 
     def check_hooks(self, latest: int) -> None:
-        """Check that each move ran its hooks once before and once after, with its tree."""
+        """Check that each move runs its hooks once before and once after, with its tree."""
         after = [each for each in CALLS if each.event.name.value.startswith("post-")]
         before = [each for each in CALLS if each.event.name.value.startswith("pre-")]
         moves = [
@@ -349,9 +349,9 @@ class Steps:
             and each.from_commit is not None
             and each.to_commit is not None
             and each.verb not in ("test", "undo", "hard-reset")
-            and HOOKS in self.known.objects(each.from_commit)
+            and HOOKS in self.model.objects(each.from_commit)
         ]
-        shown = [(each.event.name.value, each.event.ref, each.tree.id) for each in after]
+        runs_after = [(each.event.name.value, each.event.ref, each.tree.id) for each in after]
         want = [
             (
                 f"post-{each.verb if each.verb in EVENTS else 'commit'}",
@@ -360,24 +360,24 @@ class Steps:
             )
             for each in moves
         ]
-        assert shown == want, (shown, want)
-        asked = [
+        assert runs_after == want, (runs_after, want)
+        runs_before = [
             (f"post-{each.event.name.value[4:]}", each.event.ref, each.tree.id) for each in before
         ]
-        assert not Counter(want) - Counter(asked)
-        assert len(asked) <= len(want) + 2
+        assert not Counter(want) - Counter(runs_before)
+        assert len(runs_before) <= len(want) + 2
 
     def check_commits(self) -> None:
         refs = self.repo._context.refs
         new = [
             each
             for each in refs.commits.find_by_prefix("", 1_000_000)
-            if each.id not in self.known.commits
+            if each.id not in self.model.commits
         ]
         for each in sorted(new, key=lambda commit: commit.generation):
-            self.known.note(each)
+            self.model.note(each)
             records = {
-                path.encode(): identity(info) for path, info in self.known.objects(each.id).items()
+                path.encode(): identity(info) for path, info in self.model.objects(each.id).items()
             }
             if each.meta_range_id != meta_range_id(records, self.repo.info.range_records):
                 self.check_generations(each, records)
@@ -385,7 +385,7 @@ class Steps:
                 self.check_summary(each)
 
     def check_generations(self, commit: Commit, records: dict[bytes, bytes]) -> None:
-        """Check a tree in which later generations replace ranges whose objects were collected."""
+        """Check a tree with later generations of ranges, whose objects were collected."""
         assert self.done["collect"], commit.message
         expected = range_ids(records, self.repo.info.range_records)
         for info, first in zip(self.repo.tree(commit.id).ranges, expected, strict=True):
@@ -398,7 +398,7 @@ class Steps:
             self.done["no summary"] += 1
             return
         self.done["summary"] += 1
-        before, after = (self.known.trees[each] for each in (commit.parents[0], commit.id))
+        before, after = (self.model.trees[each] for each in (commit.parents[0], commit.id))
         for path in before.keys() | after.keys():
             if before.get(path) != after.get(path):
                 sought = SearchTarget.key(path.encode())
@@ -429,10 +429,10 @@ class Known(Histories):
 
     def note(self, commit: Commit) -> None:
         if commit.id not in self.commits:
-            found = {each.path: each for each in self.repo.objects(commit.id)}
-            self._objects[commit.id] = found
+            objects_by_path = {each.path: each for each in self.repo.objects(commit.id)}
+            self._objects[commit.id] = objects_by_path
             self.commits[commit.id] = commit
-            self.trees[commit.id] = {path: same(each) for path, each in found.items()}
+            self.trees[commit.id] = {path: same(each) for path, each in objects_by_path.items()}
 
     def base(self, left: list[str], right: list[str]) -> Identities:
         """Return the tree of a merge base. Keys on which several bases disagree equal nothing."""
@@ -461,8 +461,8 @@ def identity(info: ObjectInfo) -> bytes:
     return entry_identity(entry)
 
 
-def is_chosen(path: str, chosen: list[str]) -> bool:
-    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in chosen)
+def is_chosen(path: str, selected: list[str]) -> bool:
+    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in selected)
 
 
 def changes(
@@ -492,7 +492,7 @@ def check_merge(
 ) -> None:
     """Check all keys without conflicts, and that no conflict loses content."""
     keeps = decided["strategy"] == "keep-both" and decided["rules"] is None
-    held = set(after.values())
+    contents_after = set(after.values())
     for path in base.keys() | source.keys() | dest.keys():
         was, theirs, ours = (side.get(path) for side in (base, source, dest))
         is_out = paths is not None and not is_chosen(path, paths)
@@ -501,7 +501,7 @@ def check_merge(
         elif ours == was:
             expected = theirs
         else:
-            assert not keeps or {theirs, ours} - {None} <= held
+            assert not keeps or {theirs, ours} - {None} <= contents_after
             continue
         # Where there is nothing, another object may be kept.
         assert expected is None or after.get(path) == expected, path

@@ -69,7 +69,7 @@ SUFFIXES = {"CSV": "csv.gz", "Parquet": "parquet", "ORC": "orc"}
 
 
 def put_inventory(client: Any, bucket: str, form: str, **changes: Any) -> str:
-    """Put an inventory of two files; return the URI of its manifest."""
+    """Put an inventory with two files, and return the URI of its manifest."""
     rows, files = inventory_rows(bucket), []
     for number, part in enumerate((rows.slice(0, 3), rows.slice(3))):
         body, key = encoded(part, form), f"inventory/data/{number}.{SUFFIXES[form]}"

@@ -1,4 +1,4 @@
-"""A download of the jars that the tests of Spark need besides Spark.
+"""Download the jars that Spark tests need besides Spark.
 
 These are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
 `python -m tests.support.jars` installs those of tests/jars/spark-N.xml into its environment, with
@@ -28,8 +28,11 @@ def main() -> None:
     JARS.mkdir(parents=True, exist_ok=True)
     trust = _trust_store(JARS.parent / "trust.p12")
     own = lists / f"spark-{major}.{minor}.xml"
-    wanted = own if own.exists() else lists / f"spark-{major}.xml"
-    for each, folder in ((wanted, JARS), (lists / f"{wanted.stem}-azure.xml", JARS / "azure")):
+    list_file = own if own.exists() else lists / f"spark-{major}.xml"
+    for each, folder in (
+        (list_file, JARS),
+        (lists / f"{list_file.stem}-azure.xml", JARS / "azure"),
+    ):
         if not each.exists():
             continue
         names = folder / "[artifact]-[revision].[ext]"
@@ -42,7 +45,7 @@ def main() -> None:
 
 
 def _trust_store(file: Path) -> list[str]:
-    """Return Java's options to trust the authorities that Python trusts, such as a company's."""
+    """Return Java options to trust Python's certificate authorities, such as a company's."""
     certificates = ssl.create_default_context().get_ca_certs(binary_form=True)
     with warnings.catch_warnings():  # Old authorities deviate from the rules.
         warnings.simplefilter("ignore")

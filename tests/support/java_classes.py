@@ -1,4 +1,4 @@
-"""An archive of the Java classes that Spark loads, which JVMs of the tests map into memory.
+"""An archive of Spark's Java classes, mapped into memory by the JVMs of tests.
 
 With it, Spark starts and runs its first queries in half the time. `python -m
 tests.support.java_classes` runs some queries and writes the archive into its environment. A JVM of

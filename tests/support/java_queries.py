@@ -1,4 +1,4 @@
-"""An application with the kinds of queries that tests run. Its argument is an empty folder."""
+"""An application with typical test queries. Its argument is an empty folder."""
 
 from __future__ import annotations
 

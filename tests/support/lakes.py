@@ -37,7 +37,7 @@ def paths(repository: Repository, ref: str, prefix: str = "") -> list[str]:
 
 @contextmanager
 def moved_away(repository: Repository, ref: str, moved: Collection[str]) -> Iterator[None]:
-    """Take the files of local objects out of the store, so that nothing can read them."""
+    """Move the files of local objects out of the store to make them unreadable."""
     objects = [each for each in repository.objects(ref) if each.path in moved]
     files = [Path(each.address.removeprefix("file://")) for each in objects]
     assert len(files) == len(moved)
@@ -77,14 +77,14 @@ def refs_of(repository: Repository) -> dict[str, Any]:
 
 
 def fingerprint(lake: Lake, *folders: Path, names: Container[str] | None = None) -> dict[str, Any]:
-    """Return everything that a verb could change: refs, and the files below some folders.
+    """Return everything that a verb could change: refs, and files below the given folders.
 
     With `names`, only these repositories are read, for lakes that many tests share.
     """
-    found = lake.repositories()
-    repositories = [each for each in found if names is None or each.name in names]
+    all_repositories = lake.repositories()
+    repositories = [each for each in all_repositories if names is None or each.name in names]
     return {
-        "repositories": [each.info for each in found],
+        "repositories": [each.info for each in all_repositories],
         "refs": {each.name: refs_of(each) for each in repositories},
         "files": [
             files_below(each) for each in (*folders, *(namespace_of(each) for each in repositories))
@@ -105,6 +105,6 @@ def refused(
 
 
 def assert_healthy(repository: Repository) -> None:
-    """Check that all refs, tables and objects of a repository are as they should be."""
+    """Check that a repository has no faults in refs, tables and objects."""
     report = repository.check("content")
     assert report.faults == (), report.faults

@@ -1,4 +1,4 @@
-"""A Delta table with deletion vectors as sets of rows, and random writers of it."""
+"""A Delta table with deletion vectors as sets of rows, and its random writers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class MarkedTable:
         return {FileKey.of(each): each for each in files}
 
     def take(self, commit: DeltaCommit) -> None:
-        """Apply a commit, which removes live files with their vectors, and adds new ones."""
+        """Apply a commit that removes live files with their vectors and adds new ones."""
         assert commit.version == len(self.commits)
         for fields in commit.fields("remove"):
             assert FileKey.of(fields) == FileKey.of(self.live.pop(fields["path"]).fields)
@@ -156,8 +156,8 @@ class MarkedTable:
         rows = [
             self.contents[path][at] for path in paths for at in self._alive(path, self.live[path])
         ]
-        gone = [removed(self.live[path].fields) for path in paths]
-        self.commit(*gone, self.new_file(rows), operation="OPTIMIZE")
+        removes = [removed(self.live[path].fields) for path in paths]
+        self.commit(*removes, self.new_file(rows), operation="OPTIMIZE")
 
     def drop_file(self, random: Random) -> None:
         if self.live:
@@ -196,7 +196,9 @@ def _written(rows: Positions) -> dict[str, Any]:
     return {**place, "sizeInBytes": len(body), "cardinality": len(rows)}
 
 
-def written(table: MarkedTable, name: str, random: Random, writes: Iterable[str]) -> MarkedTable:
+def after_writes(
+    table: MarkedTable, name: str, random: Random, writes: Iterable[str]
+) -> MarkedTable:
     branch = table.branch(name)
     for each in writes:
         write(branch, random, each)

@@ -1,4 +1,4 @@
-"""Verbs in processes that die by SIGKILL before one of their steps."""
+"""Verbs in processes killed by SIGKILL before one of their steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Mortals:
         self._dsn = dsn
 
     def send(self, last: int, verb: str, **order: Any) -> bool:
-        """Run a verb that dies instead of taking a step; return whether it came to that."""
+        """Run a verb, kill it before a step, and return whether it reached that step."""
         answer = self._children.send(self._dsn, last, verb=verb, **order)
         assert answer.error is None
         assert answer.died == (answer.steps == last)
@@ -28,13 +28,13 @@ class Mortals:
 
 @contextmanager
 def mortal_verbs(dsn: str) -> Iterator[Mortals]:
-    """Start the process whose children run the verbs."""
+    """Start the parent process of the verbs."""
     with forks("tests.support.dying_verb") as children:
         yield Mortals(children, dsn)
 
 
 def deaths(run: Callable[[int], bool]) -> int:
-    """Run a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
+    """Kill a verb before step 1, then 2, and so on until it survives; return the kills."""
     for last in range(1, MAX_STEPS):
         if not run(last):
             return last - 1

@@ -53,35 +53,35 @@ def outputs(notebook: Any) -> list[Any]:
     return [each for cell in notebook.cells for each in cell.get("outputs", [])]
 
 
-def shown(notebook: Any) -> list[str]:
-    """Return what the outputs show as tables, pictures and text."""
+def displayed(notebook: Any) -> list[str]:
+    """Return the tables, pictures and texts of the outputs."""
     data = [f"{kind}: {each}" for out in outputs(notebook) for kind, each in _data(out).items()]
     return [*data, *(out["text"] for out in outputs(notebook) if out["output_type"] == "stream")]
 
 
 def _drop_plain_text(output: Any) -> None:
-    """Drop the text of a value that is also shown as a table or a picture."""
+    """Drop the text of a value if it is also shown as a table or a picture."""
     kinds = output.get("data", {})
     if len(kinds) > 1:
         kinds.pop("text/plain", None)
 
 
 def _data(output: Any) -> dict[str, Any]:
-    found: dict[str, Any] = output.get("data", {})
-    return found
+    data: dict[str, Any] = output.get("data", {})
+    return data
 
 
 def main() -> None:
-    """Run the notebooks that are named, or all, and write their outputs."""
+    """Run the given notebooks, or all, and write their outputs."""
     import nbformat
 
     for path in map(Path, sys.argv[1:] or NOTEBOOKS):
         with tempfile.TemporaryDirectory() as folder:
             notebook = run_notebook(path, Path(folder))
         for cell in notebook.cells:
-            kept = [each for each in cell.get("outputs", []) if each.get("name") != "stderr"]
+            retained = [each for each in cell.get("outputs", []) if each.get("name") != "stderr"]
             if cell.cell_type == "code":
-                cell["outputs"] = kept
+                cell["outputs"] = retained
         for output in outputs(notebook):
             _drop_plain_text(output)
         # The version of the kernel that ran it is no part of a notebook.

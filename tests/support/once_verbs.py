@@ -1,4 +1,4 @@
-"""Verbs that take an idempotency key, each on a branch prepared for it, and what they change.
+"""Verbs with idempotency keys, each on a branch prepared for it, and their effects.
 
 A stage is a repository with the branches `main` and `dev`, and the folders that the verbs read.
 """
@@ -43,7 +43,7 @@ Act = Callable[[Stage, Once], VerbResult[Any]]
 
 @dataclass(frozen=True, slots=True)
 class OnceVerb:
-    """A verb, the same verb with other arguments, and what a branch needs before it."""
+    """A verb, the same verb with other arguments, and the preparation of its branch."""
 
     act: Act
     other: Act
@@ -51,7 +51,7 @@ class OnceVerb:
 
 
 class Rows:
-    """A stand-in for a DataFrame, which a patched writer writes."""
+    """A stand-in for a DataFrame, for a patched writer."""
 
     sparkSession = None  # noqa: N815  (Spark's own name)
     schema = StructType()
@@ -91,9 +91,9 @@ def stage_rows(stage: Stage, once: Once, path: str = "staged") -> VerbResult[Any
     return run_verb(stage.branch.stage, rows, key)
 
 
-def by_name(made: VerbResult[Branch]) -> VerbResult[str]:
-    """Return the result with the name of its branch, which is comparable."""
-    return VerbResult(made.value.name, made.changed, made.repeated, made.stored)
+def by_name(result: VerbResult[Branch]) -> VerbResult[str]:
+    """Return the result with the name of its branch, for comparisons."""
+    return VerbResult(result.value.name, result.changed, result.repeated, result.stored)
 
 
 VERBS: dict[str, OnceVerb] = {
@@ -249,14 +249,14 @@ def fill(repo: Repository, folder: Path) -> None:
 
 
 def new_stage(repo: Repository, folder: Path, verb: OnceVerb) -> Stage:
-    """Return a new branch that is prepared for a verb."""
+    """Return a new branch prepared for a verb."""
     branch = repo.create_branch(f"b{uuid4().hex[:12]}", "main")
     verb.prepare(branch)
     return Stage(repo, branch, folder)
 
 
 def effects(stage: Stage) -> dict[str, Any]:
-    """Return everything that a verb may have changed, without what is different each time.
+    """Return everything that a verb may change, without values that differ in each run.
 
     A doubled effect shows: as a second file, commit or entry of the log.
     """
@@ -280,6 +280,6 @@ def is_open(write: Any) -> bool:
     return bool(write.state == "open")
 
 
-def _files(found: dict[str, bytes]) -> list[tuple[str, bytes]]:
+def _files(objects: dict[str, bytes]) -> list[tuple[str, bytes]]:
     """Return contents by path; of files with random names, by folder."""
-    return sorted((path.partition("part-")[0], body) for path, body in found.items())
+    return sorted((path.partition("part-")[0], body) for path, body in objects.items())

@@ -49,11 +49,11 @@ def meta_range_id(contents: Mapping[bytes, bytes], range_records: int) -> str:
 
 
 def identity_of(key: bytes, range_records: int, *, end: bool, other_than: Iterable[bytes]) -> bytes:
-    """Return an identity with which a record ends its range, or does not."""
-    taken = set(other_than)
+    """Return an identity that makes a record end its range, or not."""
+    excluded = set(other_than)
     numbers = (b"%d" % number for number in range(1_000_000))
     fitting = (each for each in numbers if ends_range(key, each, range_records) == end)
-    return next(each for each in fitting if each not in taken)
+    return next(each for each in fitting if each not in excluded)
 
 
 def changed(contents: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]) -> Contents:

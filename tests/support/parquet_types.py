@@ -1,4 +1,4 @@
-"""All column types of Parquet, stored in every way that pyarrow has, with Spark's names."""
+"""All Parquet column types, in every storage form of pyarrow, with Spark's names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _PORT = 6432
 
 @contextmanager
 def pooled(dsn: str, size: int = 4, **settings: object) -> Iterator[str]:
-    """Yield the DSN of a PgBouncer with `size` sessions of a server on a local socket."""
+    """Yield the DSN of a PgBouncer with `size` server sessions on a local socket."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         assert EXPECTED not in os.environ, "PgBouncer is missing"

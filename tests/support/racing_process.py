@@ -1,4 +1,4 @@
-"""A process that works on a branch at the same time as others, and reports its work.
+"""A process that works on a branch concurrently with others, and reports its work.
 
 Its argument is an order in JSON. It opens the lake, prints a line when it is ready, waits for a
 line on its standard input, and ends with one line of JSON: the changes that were confirmed.
@@ -42,14 +42,14 @@ def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
             branch.put(path, b"body")
         promised[path] = True
         if turn % 3 == 2:
-            gone = f"{order['name']}/{turn - 1}"
-            branch.delete(gone)
-            promised[gone] = False
+            earlier = f"{order['name']}/{turn - 1}"
+            branch.delete(earlier)
+            promised[earlier] = False
     return {"promised": promised}
 
 
 def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Commit the objects that others put, repeatedly."""
+    """Commit the objects of others, repeatedly."""
     branch = repository.branch(order["branch"])
 
     def commit(turn: int) -> dict[str, str]:
@@ -102,7 +102,7 @@ WORK = {
 }
 
 
-# Verbs are imported when they are first called, which would let one racer begin before the others.
+# Verbs are imported at their first call, so without this one racer would start before the others.
 VERBS = ("commits", "merges.merge", "merges.replay", "objects.stage", "objects.upload")
 
 

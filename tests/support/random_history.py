@@ -44,23 +44,23 @@ class Histories:
         self, start: str, prefix: str = "", path: str | None = None, *, first_parent: bool = False
     ) -> list[str]:
         """Return the log of a prefix or a path, computed from all trees."""
-        waiting, seen, found = [start], set(), []
+        waiting, visited, matches = [start], set(), []
         while waiting:
             each = self.commits[waiting.pop()]
-            if each.id in seen:
+            if each.id in visited:
                 continue
-            seen.add(each.id)
+            visited.add(each.id)
             parents = list(each.parents[: 1 if first_parent else None])
             mine = self.part(each.id, prefix, path)
             same = [name for name in parents if self.part(name, prefix, path) == mine]
             if not same and (parents or mine):
-                found.append(each.id)
+                matches.append(each.id)
             waiting += same[:1] or parents
-        return sorted(found, key=self.place)
+        return sorted(matches, key=self.place)
 
     def blame(self, start: str, prefix: str) -> dict[str, str]:
         """Return the blame of each object, by a walk for its record alone."""
-        found = {}
+        blame = {}
         for path in sorted(self.part(start, prefix, None), key=str.encode):
             at, record = self.commits[start], self.trees[start][path]
             while True:
@@ -68,8 +68,8 @@ class Histories:
                 if not same:
                     break
                 at = self.commits[same[0]]
-            found[path] = at.id
-        return found
+            blame[path] = at.id
+        return blame
 
     def place(self, commit_id: str) -> tuple[int, int, str]:
         each = self.commits[commit_id]
@@ -78,10 +78,10 @@ class Histories:
 
 def random_history(repo: Repository, chance: random.Random, steps: int = 30) -> Histories:
     """Make a history by puts, bulk staging, merges, reverts and cherry-picks on 3 branches."""
-    known = Histories(repo)
+    histories = Histories(repo)
     for name in BRANCHES[1:]:
         repo.create_branch(name, "main")
-    known.note(repo.resolve("main"))
+    histories.note(repo.resolve("main"))
     for number in range(steps):
         branch = repo.branch(chance.choice(BRANCHES))
         other = chance.choice([each for each in BRANCHES if each != branch.name])
@@ -103,5 +103,5 @@ def random_history(repo: Repository, chance: random.Random, steps: int = 30) -> 
                 branch.cherry_pick(other, strategy="source-wins", parent_number=1)
         except SparklakeError:
             branch.reset()
-        known.note(branch.head)
-    return known
+        histories.note(branch.head)
+    return histories

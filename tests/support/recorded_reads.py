@@ -1,4 +1,4 @@
-"""A record of the parts of files, and of the states of branches, that a test reads."""
+"""Records of file parts and branch states read by a test."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sparklake.verbs.base.staging import StagedLayers
 
 @contextmanager
 def recorded_parts() -> Iterator[list[int]]:
-    """Record the size of each part of a file that local stores read."""
+    """Record the size of each file part read by local stores."""
     sizes: list[int] = []
     get_part = LocalStore.get_part
 
     def noting(store: LocalStore, key: str, start: int, stop: int) -> ContentPart:
-        found = get_part(store, key, start, stop)
-        sizes.append(len(found.body))
-        return found
+        part = get_part(store, key, start, stop)
+        sizes.append(len(part.body))
+        return part
 
     with mock.patch.object(LocalStore, "get_part", noting):
         yield sizes
@@ -29,7 +29,7 @@ def recorded_parts() -> Iterator[list[int]]:
 
 @contextmanager
 def recorded_states() -> Iterator[list[Sequence[Layer]]]:
-    """Record the staging layers of each state of a branch that is read."""
+    """Record the staging layers of each branch state read."""
     states: list[Sequence[Layer]] = []
     sides = StagedLayers.sides
 

@@ -15,7 +15,7 @@ Tree = Mapping[str, Any]
 def criss_crossed(
     chance: random.Random, rounds: int
 ) -> tuple[dict[str, tuple[str, ...]], str, str]:
-    """Return lines that merge each other repeatedly, and the heads of two of them."""
+    """Return lines with repeated merges of each other, and two of their heads."""
     history: dict[str, tuple[str, ...]] = {"a": ()}
     heads = ["a"] * chance.choice((2, 2, 3))
     for number in range(rounds):
@@ -29,14 +29,14 @@ def criss_crossed(
 
 def ancestry(history: History, commits: Iterable[str]) -> set[str]:
     """Return commits and all their ancestors."""
-    found: set[str] = set()
+    visited: set[str] = set()
     waiting = [*commits]
     while waiting:
         each = waiting.pop()
-        if each not in found:
-            found.add(each)
+        if each not in visited:
+            visited.add(each)
             waiting.extend(history[each])
-    return found
+    return visited
 
 
 def best_bases(history: History, left: Iterable[str], right: Iterable[str]) -> list[str]:
@@ -69,8 +69,8 @@ def merged(base: Tree, source: Tree, dest: Tree) -> Tree:
     sides = {
         key: (base.get(key), source.get(key), dest.get(key)) for key in {*base, *source, *dest}
     }
-    found = {key: _one(*each) for key, each in sides.items()}
-    return {key: each for key, each in found.items() if each is not None}
+    result = {key: _one(*each) for key, each in sides.items()}
+    return {key: each for key, each in result.items() if each is not None}
 
 
 def _one(base: object, source: object, dest: object) -> object:

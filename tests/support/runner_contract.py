@@ -91,54 +91,54 @@ def run_in_a_way(runner: Runner, way: str, body: Body) -> None:
 class RunnerContract:
     """The contract of a runner. A subclass supplies the fixture `runner`."""
 
-    def test_every_row_of_work_is_done_once(self, runner: Runner) -> None:
-        seen = seen_by(runner.collect(several_batches_body, work_of(7)))
-        assert sorted(seen) == [[position, part] for position in range(7) for part in range(3)]
+    def test_every_row_of_work_is_processed_once(self, runner: Runner) -> None:
+        rows = seen_by(runner.collect(several_batches_body, work_of(7)))
+        assert sorted(rows) == [[position, part] for position in range(7) for part in range(3)]
 
-    def test_a_stream_is_in_the_order_of_the_work(self, runner: Runner) -> None:
+    def test_a_stream_keeps_the_order_of_the_work(self, runner: Runner) -> None:
         streamed = seen_by(runner.stream(several_batches_body, work_of(12)))
         assert streamed == [[position, part] for position in range(12) for part in range(3)]
 
-    def test_a_stream_that_is_left_half_way_does_no_harm(self, runner: Runner) -> None:
+    def test_a_stream_can_be_abandoned(self, runner: Runner) -> None:
         stream: Any = runner.stream(several_batches_body, work_of(4))
         assert seen_by([next(stream), next(stream)]) == [[0, 0], [0, 1]]
         stream.close()
         assert len(seen_by(runner.collect(several_batches_body, work_of(2)))) == 6
 
-    def test_slices_are_no_more_than_they_show(self, runner: Runner) -> None:
+    def test_slices_contain_only_their_rows(self, runner: Runner) -> None:
         work = work_of(9).slice(3, 4)
-        found = list(runner.collect(slices_body, work))
-        rows = [row for batch in found for row in batch.column("position").to_pylist()]
+        batches = list(runner.collect(slices_body, work))
+        rows = [row for batch in batches for row in batch.column("position").to_pylist()]
         assert set(rows) <= {3, 4, 5, 6}
         assert 3 in rows
 
-    def test_no_work_needs_no_task(self, runner: Runner) -> None:
+    def test_no_work_runs_no_task(self, runner: Runner) -> None:
         assert list(runner.collect(broken_body, work_of(0))) == []
         assert list(runner.stream(broken_body, work_of(0))) == []
 
-    def test_sorting_gives_every_key_once_in_order_and_encodes_once(
+    def test_a_sort_returns_every_key_in_order_and_encodes_once(
         self, runner: Runner, tmp_path: Path
     ) -> None:
         encode = partial(recording_encode, tmp_path)
         keys = keys_in(runner.sort_and_collect(encode, keys_body, work_of(40)))
         assert keys == [b"key %04d" % number for number in range(40)]
-        noted = sorted(int(each.name.partition("-")[0]) for each in tmp_path.iterdir())
-        assert noted == list(range(40)), "encoding, which may hash whole files, ran twice"
+        encoded = sorted(int(each.name.partition("-")[0]) for each in tmp_path.iterdir())
+        assert encoded == list(range(40)), "encoding, which may hash whole files, ran twice"
 
-    def test_sorting_nothing_gives_nothing(self, runner: Runner) -> None:
+    def test_an_empty_sort_returns_nothing(self, runner: Runner) -> None:
         empty = pa.table([[], []], RECORD_SCHEMA)
         assert not any(runner.sort_and_collect(iter, keys_body, empty))
         assert not any(runner.sort_and_collect(iter, keys_body, iter(())))
 
     @pytest.mark.parametrize("way", ["collect", "stream", "encode", "sorted"])
-    def test_an_error_of_a_task_says_what_it_said_there(self, runner: Runner, way: str) -> None:
+    def test_an_error_of_a_task_keeps_its_message(self, runner: Runner, way: str) -> None:
         with pytest.raises(SparklakeError) as raised:
             run_in_a_way(runner, way, partial(failing_body, MissingFileError, MESSAGE))
         assert type(raised.value) is MissingFileError
         assert str(raised.value) == visible_line(MESSAGE)
         assert raised.value.__cause__ is not None, "it tells where it happened"
 
-    def test_what_is_not_ours_stays_what_it_is(self, runner: Runner) -> None:
+    def test_a_foreign_error_is_not_translated(self, runner: Runner) -> None:
         with pytest.raises(Exception, match="a defect of ours") as raised:
             run_in_a_way(runner, "stream", broken_body)
         assert not isinstance(raised.value, SparklakeError)

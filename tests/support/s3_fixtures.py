@@ -21,7 +21,7 @@ def s3_endpoint() -> Iterator[str]:
 def s3_env(
     s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """Return the environment of a test that sees only the endpoint, no settings of the machine."""
+    """Return a test environment with the endpoint only, and without settings of the machine."""
     from sparklake.testing.s3_server import s3_environment
 
     # The same for all tests, so that they share a client.

@@ -1,4 +1,4 @@
-"""Settings of Spark's S3 client, recorded requests, and access control of the S3 server."""
+"""Settings for Spark's S3 client, recorded requests, and S3 access control."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark's S3 client for the server of an s3_environment()."""
+    """Return the settings for Spark's S3 client to use the server of an s3_environment()."""
     return {
         "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
         "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
@@ -34,22 +34,22 @@ def recorded_requests(
     before: Callable[[str], object] = lambda _: None,
 ) -> Iterator[list[tuple[str, str]]]:
     """Record method and last path part of each request; call `before` with the method first."""
-    noted: list[tuple[str, str]] = []
+    requests: list[tuple[str, str]] = []
     send = URLLib3Session.send
 
     def noting(session: Any, request: Any) -> Any:
         before(request.method)
         path = unquote(urlsplit(request.url).path)
-        noted.append((request.method, path.rpartition("/")[2]))
+        requests.append((request.method, path.rpartition("/")[2]))
         return send(session, request)
 
     with mock.patch.object(URLLib3Session, "send", noting):
-        yield noted
+        yield requests
 
 
 @contextmanager
 def access_control(endpoint: str) -> Iterator[None]:
-    """Make the server check credentials and policies, which it does not do by default."""
+    """Make the server check credentials and policies; by default it does not."""
     _post(f"{endpoint}/moto-api/reset-auth", b"0")
     try:
         yield

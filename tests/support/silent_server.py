@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 
 class SilentServer:
-    """The address of the server, and whether it has received anything."""
+    """The server's address, and whether it received anything."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -26,7 +26,7 @@ def silent_server() -> Iterator[SilentServer]:
     """Yield a server that reads from its clients and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = SilentServer(listening.getsockname()[1])
-        kept: list[socket.socket] = []
+        connections: list[socket.socket] = []
 
         def accept() -> None:
             while True:
@@ -34,7 +34,7 @@ def silent_server() -> Iterator[SilentServer]:
                     connected, _ = listening.accept()
                 except OSError:
                     return
-                kept.append(connected)
+                connections.append(connected)
                 Thread(target=hear, args=(connected,), daemon=True).start()
 
         def hear(connected: socket.socket) -> None:
@@ -49,5 +49,5 @@ def silent_server() -> Iterator[SilentServer]:
             yield server
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            for each in kept:
+            for each in connections:
                 each.close()

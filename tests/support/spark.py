@@ -56,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def start_session(warehouse: Path) -> SparkSession:
-    """Start two cores of local Spark, quiet, in UTC, and with the Python of the tests."""
+    """Start local Spark with two cores, quiet, in UTC, and with the tests' Python."""
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment())
@@ -74,13 +74,13 @@ def start_session(warehouse: Path) -> SparkSession:
         return builder.getOrCreate()
 
 
-def check_on_connect(tests: str, chosen: str) -> None:
-    """Run the tests of a folder that a marker expression selects on Spark Connect."""
+def check_on_connect(tests: str, marker: str) -> None:
+    """Run the tests of a folder, selected by a marker expression, on Spark Connect."""
     # Under SPARK_TESTING a local server takes a free port instead of always the same one.
     environment = {**os.environ, REMOTE: "local[2]", "SPARK_TESTING": "1"}
     # It ends after two failures, because each may wait for a timeout.
     options = ["-p", "no:cacheprovider", "--tb=short", "--maxfail=2", "--durations=10"]
-    command = [sys.executable, "-m", "pytest", *options, "-m", chosen, tests]
+    command = [sys.executable, "-m", "pytest", *options, "-m", marker, tests]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     summary = done.stdout.strip().rpartition("\n")[2]
@@ -89,7 +89,7 @@ def check_on_connect(tests: str, chosen: str) -> None:
 
 
 def has_iceberg() -> bool:
-    """Tell whether the jars have Iceberg's, which exists for some versions of Spark."""
+    """Return whether Iceberg's jar exists for this version of Spark."""
     return any(each.name.startswith("iceberg-") for each in JARS.glob("*.jar"))
 
 

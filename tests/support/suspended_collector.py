@@ -1,4 +1,4 @@
-"""A garbage collection that suspends itself, by SIGSTOP, before it deletes its fifth object.
+"""A garbage collection that suspends itself, by SIGSTOP, before its fifth deletion.
 
 Its arguments are those of the command `sparklake`.
 """

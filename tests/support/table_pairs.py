@@ -1,4 +1,4 @@
-"""Repositories with a table whose log is written by hand, on two branches."""
+"""Repositories with a hand-written table log on two branches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Pair:
     dev: WrittenTable
 
     def refused(self, words: str, strategy: str | None = None, **more: Any) -> None:
-        """Check that the block raises a conflict that a preview shows, and moves no ref."""
-        said = self.repo.preview_merge("dev", "main", strategy, **more)
+        """Check that the merge raises the previewed conflict and moves no ref."""
+        preview = self.repo.preview_merge("dev", "main", strategy, **more)
         with refused(self.repo, words) as raised:
             self.repo.merge("dev", "main", strategy, **more)
-        assert said.unresolved == raised.value.count <= said.conflict_count
+        assert preview.unresolved == raised.value.count <= preview.conflict_count
 
 
 def repository(folder: Path, range_records: int) -> Repository:

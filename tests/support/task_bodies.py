@@ -1,4 +1,4 @@
-"""Work and task bodies, which Spark's workers import by name."""
+"""Work and task bodies, imported by name in Spark's workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def work_of(rows: int) -> pa.Table:
 
 
 def thread_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the name of the thread that it runs in."""
+    """Yield the name of the current thread."""
     for _ in batches:
         yield pa.record_batch([pa.array([threading.current_thread().name])], ["thread"])
 

@@ -53,7 +53,7 @@ Layer = Run | Rows
 
 @contextmanager
 def open_trees(range_records: int, runner: Runner | None = None) -> Iterator[Trees]:
-    """Yield an empty store, which is deleted at the end. Its plans run here or by a runner."""
+    """Yield an empty store, deleted at the end. Its plans run here or by a runner."""
     with memory_folder() as folder:
         root, scratch = folder / "namespace", folder / "scratch"
         root.mkdir()
@@ -86,9 +86,9 @@ class Trees:
 
     def write_records(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> MetaRange:
         """Write records with one body per partition, cut at the given positions."""
-        return self.finish(self.written(records, cuts))
+        return self.finish(self.write_pieces(records, cuts))
 
-    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[RangeRow]:
+    def write_pieces(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[RangeRow]:
         """Write the ranges of records, without stitching."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
@@ -194,7 +194,7 @@ def identities(records: Sequence[Record]) -> Contents:
 
 
 def touched(layers: Sequence[Layer]) -> list[Interval]:
-    """Return the intervals of keys that layers touch."""
+    """Return the key intervals that layers touch."""
     spots = []
     for layer in layers:
         if isinstance(layer, Run):

@@ -62,7 +62,7 @@ def together(triples: Sequence[Triple]) -> Triple:
 
 
 def row_of(sides: Sequence[Identity]) -> str:
-    """Return the row of the table for identities, which are named in order of appearance."""
+    """Return the merge-table row of identities, named in order of appearance."""
     names: dict[bytes, str] = {}
     return "".join(
         "X" if each is None else names.setdefault(each, "ABC"[len(names)]) for each in sides
@@ -94,7 +94,7 @@ def of_edits(chance: Callable[[], float]) -> Triple:
 
 
 def of_rows(chance: Callable[[], float]) -> Triple:
-    """Return a triple whose keys each match a row of the table. All rows are equally likely."""
+    """Return a triple with a random merge-table row per key, all rows equally likely."""
     triple = Triple({}, {}, {})
     for key in KEYS:
         if chance() < 0.25:
@@ -121,7 +121,7 @@ def parts(triples: Iterator[Triple], chance: random.Random, most: int) -> Iterat
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy for conflicts, in terms of identities and of stored records.
+    """A conflict policy, in terms of identities and of stored records.
 
     `strategy` is the engine's name for it. Without a name, only the algebra has the policy.
     """
@@ -179,7 +179,7 @@ POLICIES = (
 
 
 def check_parts(triples: Sequence[Triple], check: Callable[[Triple], None]) -> None:
-    """Check triples as one; raise AssertionError with a minimal failing triple."""
+    """Check all triples together, and reduce a failure to a minimal triple."""
     try:
         check(together(triples))
     except AssertionError as error:
@@ -199,19 +199,19 @@ def least_triples(
     triples: Sequence[Triple], failing: Callable[[Sequence[Triple]], bool]
 ) -> list[Triple]:
     """Return a minimal failing set: without any half, triple or key, it passes."""
-    left = list(triples)
-    size = len(left) // 2
+    remaining = list(triples)
+    size = len(remaining) // 2
     while size:
-        for start in range(0, len(left), size):
-            rest = [*left[:start], *left[start + size :]]
+        for start in range(0, len(remaining), size):
+            rest = [*remaining[:start], *remaining[start + size :]]
             if rest and failing(rest):
-                left = rest
+                remaining = rest
                 break
         else:
             size //= 2
-    for at in range(len(left)):
-        for key in left[at].all_keys():
-            smaller = [*left[:at], left[at].without(key), *left[at + 1 :]]
+    for at in range(len(remaining)):
+        for key in remaining[at].all_keys():
+            smaller = [*remaining[:at], remaining[at].without(key), *remaining[at + 1 :]]
             if failing(smaller):
-                left = smaller
-    return left
+                remaining = smaller
+    return remaining

@@ -1,4 +1,4 @@
-"""Delta tables whose logs are written by hand, so their contents are known."""
+"""Delta tables with hand-written logs and known contents."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def created(name: str) -> list[Action]:
 
 
 def add(path: str, **more: Any) -> Action:
-    said = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
-    return {"add": {**said, "dataChange": True, **more}}
+    fields = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
+    return {"add": {**fields, "dataChange": True, **more}}
 
 
 def remove(path: str, **more: Any) -> Action:
@@ -46,15 +46,15 @@ def remove(path: str, **more: Any) -> Action:
 
 
 def marked(name: str) -> dict[str, Any]:
-    """Return the fields of an action for a deletion vector that is inline in the log."""
+    """Return the action fields of an inline deletion vector."""
     vector = {"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1}
     return {"deletionVector": vector}
 
 
-def label(said: Action) -> str:
+def label(fields: Action) -> str:
     """Return the path of a file, then `#` and the name of its deletion vector."""
-    vector = said.get("deletionVector")
-    return f"{said['path']}#{vector['pathOrInlineDv']}" if vector else str(said["path"])
+    vector = fields.get("deletionVector")
+    return f"{fields['path']}#{vector['pathOrInlineDv']}" if vector else str(fields["path"])
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class WrittenTable:
                 branch.put(f"{self.folder}{name}", body or name.encode())
 
     def vacuum(self, *, logged: bool = True) -> None:
-        """Delete the files that are not live."""
+        """Delete all files except live ones."""
         files = self.state().files
         for each in self.repository.objects(self.branch, self.folder):
             name = each.path.removeprefix(self.folder)
@@ -124,22 +124,22 @@ class WrittenTable:
     def state(self, ref: str | None = None) -> Table:
         """Return the state by the log at a ref, or on the branch with staged changes."""
         there = contents(self.repository, ref or self.branch)
-        found = sorted(name for name in there if name.startswith(self.log))
-        checkpoints = [name for name in found if name.endswith(".checkpoint.parquet")]
-        versions = [int(name[-25:-5]) for name in found if name.endswith(".json")]
+        log_paths = sorted(name for name in there if name.startswith(self.log))
+        checkpoints = [name for name in log_paths if name.endswith(".checkpoint.parquet")]
+        versions = [int(name[-25:-5]) for name in log_paths if name.endswith(".json")]
         actions: list[Action] = []
         start = 0
         if checkpoints:
             start = int(checkpoints[-1].removeprefix(self.log)[:20])
             rows = parquet.read_table(io.BytesIO(there[checkpoints[-1]])).to_pylist()
-            actions += [{kind: said for kind, said in row.items() if said} for row in rows]
+            actions += [{kind: value for kind, value in row.items() if value} for row in rows]
             start += 1
         latest = max(versions, default=-1)
         hole = next((each for each in range(start, latest + 1) if each not in versions), None)
         for version in range(start, latest + 1):
             body = there.get(f"{self.log}{version:020}.json", b"")
-            said = [json.loads(line) for line in body.splitlines()]
-            actions += sorted(said, key=lambda each: "add" in each)
+            entries = [json.loads(line) for line in body.splitlines()]
+            actions += sorted(entries, key=lambda each: "add" in each)
         files: dict[str, None] = {}
         for each in actions:
             if "add" in each:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.notebooks import NOTEBOOKS, outputs, read_notebook, run_notebook, shown
+from tests.support.notebooks import NOTEBOOKS, displayed, outputs, read_notebook, run_notebook
 
 SHOWN = {
     "quickstart": [
@@ -39,7 +39,7 @@ by_name = pytest.mark.parametrize(
 
 @by_name
 def test_a_notebook_runs_and_shows_tables(path: Path, tmp_path: Path) -> None:
-    found = shown(run_notebook(path, tmp_path))
+    found = displayed(run_notebook(path, tmp_path))
     assert missing(path, found) == set()
 
 
@@ -53,7 +53,7 @@ def test_the_committed_outputs_are_complete_and_name_no_machine(path: Path) -> N
         "display_data",
         "stream",
     }
-    found = shown(notebook)
+    found = displayed(notebook)
     assert missing(path, found) == set()
     texts = [each for each in found if not each.startswith("image/png")]
     assert [each for each in texts if MACHINE.search(each)] == []

@@ -24,12 +24,12 @@ from tests.support.delta_model import (
     WRITES,
     Table,
     add,
+    after_writes,
     by_writer,
     column,
     first_table,
     metadata,
     remove,
-    written,
 )
 
 MADE = UnionSignature(2, "tests")
@@ -101,13 +101,13 @@ def check_union(base: Table, source: Table, dest: Table) -> None:
 @for_each("ours", WRITES)
 def test_each_pair_of_writes_is_united_or_conflicts(theirs: str, ours: str) -> None:
     base = first_table()
-    check_union(base, written(base, "source", [theirs]), written(base, "dest", [ours]))
+    check_union(base, after_writes(base, "source", [theirs]), after_writes(base, "dest", [ours]))
 
 
 @given(writes, writes)
 def test_random_writes_are_united_or_conflict(theirs: list[str], ours: list[str]) -> None:
     base = first_table()
-    check_union(base, written(base, "source", theirs), written(base, "dest", ours))
+    check_union(base, after_writes(base, "source", theirs), after_writes(base, "dest", ours))
 
 
 @given(writes, writes, writes)
@@ -115,11 +115,11 @@ def test_source_can_be_merged_again_after_a_union(
     theirs: list[str], ours: list[str], later: list[str]
 ) -> None:
     base = first_table()
-    source, dest = written(base, "source", theirs), written(base, "dest", ours)
+    source, dest = after_writes(base, "source", theirs), after_writes(base, "dest", ours)
     if is_conflict(base, source, dest):
         return
     merged = union(base, source, dest)
-    further = written(source, "further", later)
+    further = after_writes(source, "further", later)
     check_once_more(source, further, merged)
 
 
@@ -129,11 +129,11 @@ def test_dest_can_be_merged_after_it_was_a_source(
 ) -> None:
     """After a merge of main, the branch has main's commits under other numbers."""
     first = first_table()
-    branch, main = written(first, "branch", theirs), written(first, "main", ours)
+    branch, main = after_writes(first, "branch", theirs), after_writes(first, "main", ours)
     if is_conflict(first, main, branch):
         return
     updated = union(first, main, branch)
-    check_once_more(main, updated, written(main, "later", later))
+    check_once_more(main, updated, after_writes(main, "later", later))
 
 
 def check_once_more(base: Table, source: Table, dest: Table) -> None:
@@ -165,16 +165,16 @@ def test_a_commit_is_picked_onto_another_table(
 ) -> None:
     """The parent of the commit is not an ancestor of dest."""
     first = first_table()
-    base, dest = written(first, "branch", before), written(first, "main", ours)
-    source = written(base, "picked", picked)
+    base, dest = after_writes(first, "branch", before), after_writes(first, "main", ours)
+    source = after_writes(base, "picked", picked)
     check_once_more(base, source, dest)
 
 
 @given(writes, writes)
 def test_random_writes_are_undone(done: list[str], later: list[str]) -> None:
     before = first_table()
-    base = written(before, "done", done)
-    dest = written(base, "dest", later)
+    base = after_writes(before, "done", done)
+    dest = after_writes(base, "dest", later)
     added = base.live.keys() - before.live.keys()
     removed = before.live.keys() - base.live.keys()
     overwritten = added - dest.live.keys()
@@ -188,7 +188,7 @@ def test_random_writes_are_undone(done: list[str], later: list[str]) -> None:
     assert merged.live.keys() == (dest.live.keys() - added) | removed
     if not moved_on:
         assert merged.metadata == before.metadata
-        assert all(merged.said(path) == before.said(path) for path in before.live)
+        assert all(merged.description(path) == before.description(path) for path in before.live)
     assert union(base, before, merged).commits == merged.commits
     # Once it is undone, it may be done again.
     if "stream" in {*done} & {*later}:
@@ -303,7 +303,7 @@ def test_files_must_fit_a_changed_table(changed: dict[str, Any], words: str) -> 
     ):
         with pytest.raises(UnmergeableTableError, match=words):
             united_sides(side(), source, dest)
-    # Where nothing else was written, there is nothing that would not fit.
+    # Where nothing else was after_writes, there is nothing that would not fit.
     (commit,) = united_sides(
         side(), side(altered, metadata=changed), side([{"txn": {"appId": "x"}}])
     )

@@ -15,7 +15,7 @@ from sparklake.metadata.delta.delta_commits import parse_commit
 from sparklake.metadata.delta.union.log_sides import UnionSignature
 from sparklake.metadata.delta.union.unite import united
 from sparklake.metadata.union.conflicts import OverlappingRowsError, UnmergeableTableError
-from tests.support.marked_tables import FILES, MarkedTable, write, written
+from tests.support.marked_tables import FILES, MarkedTable, after_writes, write
 
 MARKS = ("delete", "update", "delete", "update", "append")
 ALL = (*MARKS, "rewrite", "drop file", "bring back")
@@ -99,7 +99,7 @@ def test_two_branches_are_merged_repeatedly(
     for seed in range(ROUNDS):
         random = Random(seed)
         base = MarkedTable.of_files(2, 8)
-        start = written(base, "start", random, random.choices(writes, k=random.randint(0, 2)))
+        start = after_writes(base, "start", random, random.choices(writes, k=random.randint(0, 2)))
         source, dest = start.branch("source"), start.branch("dest")
         for _ in range(2):
             for side in (source, dest):
@@ -121,8 +121,10 @@ def test_a_branch_is_merged_after_single_picks(writes: tuple[str, ...], strict: 
     for seed in range(ROUNDS):
         random = Random(seed)
         base = MarkedTable.of_files(2, 10)
-        source = written(base, "source", random, random.choices(writes, k=random.randint(1, 4)))
-        dest = written(base, "dest", random, random.choices(writes, k=random.randint(0, 2)))
+        source = after_writes(
+            base, "source", random, random.choices(writes, k=random.randint(1, 4))
+        )
+        dest = after_writes(base, "dest", random, random.choices(writes, k=random.randint(0, 2)))
         if len(source.commits) == 1:
             continue
         at = random.randrange(1, len(source.commits))
@@ -141,7 +143,7 @@ def test_commits_are_undone_after_later_ones(writes: tuple[str, ...], strict: bo
     for seed in range(ROUNDS):
         random = Random(seed)
         base = MarkedTable.of_files(2, 10)
-        table = written(base, "main", random, random.choices(writes, k=random.randint(1, 5)))
+        table = after_writes(base, "main", random, random.choices(writes, k=random.randint(1, 5)))
         for _ in range(3):
             if len(table.commits) == 1:
                 break
