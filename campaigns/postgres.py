@@ -47,7 +47,7 @@ def _await_servers(folder: Path) -> None:
 
 @contextmanager
 def system_folder() -> Iterator[Path]:
-    """Keep files of an embedded Postgres out of the system's folders."""
+    """Keep embedded Postgres files outside the system folders."""
     before = os.environ.get(SYSTEM_FOLDER)
     with public_folder() as folder:
         os.environ[SYSTEM_FOLDER] = str(folder / "system")

@@ -11,7 +11,7 @@ from sparklake.testing.lakes import commit_all
 def both_moved(scene: Scene) -> None:
     """Commit to two branches, without a conflict."""
     dev = scene.create_branch({"base/1": b"changed", "new": b"new"}, "dev")
-    scene.repository.create_tag(scene.named("tag"), dev.name)
+    scene.repository.create_tag(scene.name_of("tag"), dev.name)
     scene.create_branch({"base/7": b"ours", "base/8": None})
 
 
@@ -23,7 +23,7 @@ def in_conflict(scene: Scene) -> None:
 def two_commits(scene: Scene) -> None:
     """Commit twice to one branch, and tag the first commit."""
     branch = scene.create_branch({"base/1": b"once", "base/2": None})
-    scene.repository.create_tag(scene.named("tag"), branch.name)
+    scene.repository.create_tag(scene.name_of("tag"), branch.name)
     commit_all(branch, {"base/7": b"twice"}, "second")
 
 
@@ -33,19 +33,19 @@ def to_rebase(scene: Scene) -> None:
 
 
 def merge(scene: Scene) -> None:
-    scene.repository.merge(scene.named("dev"), scene.label, message="merged")
+    scene.repository.merge(scene.name_of("dev"), scene.label, message="merged")
 
 
 def merge_with_strategy(scene: Scene) -> None:
-    scene.repository.merge(scene.named("dev"), scene.label, "source-wins", message="merged")
+    scene.repository.merge(scene.name_of("dev"), scene.label, "source-wins", message="merged")
 
 
 def squash(scene: Scene) -> None:
-    scene.repository.merge(scene.named("dev"), scene.label, message="squashed", squash=True)
+    scene.repository.merge(scene.name_of("dev"), scene.label, message="squashed", squash=True)
 
 
 def merge_paths(scene: Scene) -> None:
-    scene.repository.merge(scene.named("dev"), scene.label, message="part", paths=["new"])
+    scene.repository.merge(scene.name_of("dev"), scene.label, message="part", paths=["new"])
 
 
 def transaction(scene: Scene) -> None:
@@ -70,21 +70,23 @@ COMMIT_CASES = {
     "merge, paths": VerbCase(both_moved, merge_paths, done=(NoChangesError,)),
     "revert": VerbCase(
         two_commits,
-        lambda scene: scene.branch.revert(scene.named("tag"), message="reverted"),
+        lambda scene: scene.branch.revert(scene.name_of("tag"), message="reverted"),
         done=(NoChangesError,),
     ),
     "cherry_pick": VerbCase(
         both_moved,
-        lambda scene: scene.branch.cherry_pick(scene.named("tag"), message="picked"),
+        lambda scene: scene.branch.cherry_pick(scene.name_of("tag"), message="picked"),
         done=(NoChangesError,),
     ),
     "rebase": VerbCase(
-        to_rebase, lambda scene: scene.branch.rebase(scene.named("dev")), done=(NoChangesError,)
+        to_rebase, lambda scene: scene.branch.rebase(scene.name_of("dev")), done=(NoChangesError,)
     ),
     "transaction": VerbCase(
         lambda scene: scene.create_branch({"own": b"own"}), transaction, done=(NoChangesError,)
     ),
-    "hard_reset": VerbCase(two_commits, lambda scene: scene.branch.hard_reset(scene.named("tag"))),
+    "hard_reset": VerbCase(
+        two_commits, lambda scene: scene.branch.hard_reset(scene.name_of("tag"))
+    ),
     "hard_reset, force": VerbCase(dirty, lambda scene: scene.branch.hard_reset("main", force=True)),
     "undo": VerbCase(two_commits, undo, repeats=False),
 }

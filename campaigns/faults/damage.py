@@ -1,8 +1,8 @@
 """Damage of stored files: python -m campaigns.faults.damage --rounds 5000 --seed 1.
 
 A round damages one file of a lake, or two that it swaps, and asks several questions. Each answer is
-that of the sound lake, or an error that names the file. Then the file is restored, and no other
-file has changed. Every 25 rounds, a check of the whole repository is clean.
+that of the sound lake, or an error that names the file. Then the file is restored, and all
+other files are as before. Every 25 rounds, a check of the whole repository is clean.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def flip(body: bytes, chance: Random) -> bytes:
 
 
 def overwrite(body: bytes, chance: Random) -> bytes:
-    """Replace some bytes by zeros or noise, as a lost sector does."""
+    """Overwrite some bytes with zeros or noise, like a lost sector."""
     at, length = chance.randrange(len(body)), chance.choice([1, 4, 64, 512])
     new = bytes(length) if chance.random() < 0.5 else chance.randbytes(length)
     return (body[:at] + new + body[at + length :])[: len(body)]
@@ -145,9 +145,9 @@ def damages_of(specimen: Specimen, kind: str, chance: Random) -> Damage:
     body = path.read_bytes()
     while True:
         name = chance.choice([*IN_PLACE, *IN_PLACE, MISSING, SWAPPED, FOREIGN])
-        found = _damaged(specimen, kind, name, path, chance)
-        if found[path] != body:
-            return Damage(name, found)
+        files_after = _damaged(specimen, kind, name, path, chance)
+        if files_after[path] != body:
+            return Damage(name, files_after)
 
 
 def _damaged(
@@ -159,7 +159,7 @@ def _damaged(
     if name == FOREIGN:
         return {path: chance.choice(specimen.foreign_files(kind)).read_bytes()}
     if name == SWAPPED:
-        files = sorted(each for each, found in specimen.kinds.items() if found == kind)
+        files = sorted(each for each, each_kind in specimen.kinds.items() if each_kind == kind)
         other = specimen.namespace / chance.choice(files)
         return {path: other.read_bytes(), other: body}
     # An object may be empty.
@@ -231,8 +231,8 @@ def judge(specimen: Specimen, question: str, right: Any, names: set[str]) -> int
 
 def _stats(specimen: Specimen, damage: Damage) -> dict[str, tuple[int, int]]:
     damaged = {str(path.relative_to(specimen.namespace)) for path in damage.files}
-    found = files_below(specimen.namespace)
-    return {name: stat for name, stat in found.items() if name not in damaged}
+    stats = files_below(specimen.namespace)
+    return {name: stat for name, stat in stats.items() if name not in damaged}
 
 
 if __name__ == "__main__":

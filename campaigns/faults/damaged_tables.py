@@ -15,9 +15,9 @@ def block_handles(file: bytes) -> list[Handle]:
     handles = layout.meta_blocks(file)
     index = handles[b""]
     meta_index, _ = layout.read_handle(file[-FOOTER_BYTES:], 1)
-    found = layout.properties(file)
-    data = list(foreign._data_handles(file, index, found))
-    parts = [] if found.get(foreign._INDEX_TYPE, bytes(4))[0] == 0 else [*_parts(file, index)]
+    properties = layout.properties(file)
+    data = list(foreign._data_handles(file, index, properties))
+    parts = [] if properties.get(foreign._INDEX_TYPE, bytes(4))[0] == 0 else [*_parts(file, index)]
     return [*data, *parts, *handles.values(), meta_index]
 
 
@@ -26,7 +26,7 @@ def _parts(file: bytes, index: Handle) -> Iterator[Handle]:
 
 
 def with_block(file: bytes, handle: Handle, content: bytes) -> bytes:
-    """Return a file with one block and its compression type replaced by bytes of the same length.
+    """Replace one block and its compression type with bytes of the same length.
 
     The checksum is that of the new bytes.
     """
@@ -41,7 +41,7 @@ Damage = tuple[float, float, int]
 
 
 def damaged(file: bytes, handles: Sequence[Handle], damage: Sequence[Damage]) -> bytes:
-    """Return a table with some bytes of its blocks replaced, and their checksums repaired."""
+    """Damage some block bytes of a table, and repair the checksums."""
     for which, where, byte in damage:
         handle = handles[int(which * len(handles))]
         block = bytearray(file[handle.offset : handle.offset + handle.size + 1])

@@ -26,7 +26,7 @@ from sparklake.testing.lakes import memory_lake, postgres_lake
 from sparklake.verbs.checks.report import CheckLevel, CheckReport
 
 POSTGRES = "Postgres, "
-"""What the names of classes of faults in Postgres begin with."""
+"""The prefix of fault classes in Postgres."""
 
 CLASSES = (*FAULTS, *(f"{POSTGRES}{name}" for name in POSTGRES_FAULTS))
 _LEVELS = sorted(CheckLevel, key=lambda each: each.depth)
@@ -71,7 +71,7 @@ def campaign(options: Options, server: str | None = None) -> Figures:
                 scene.rng = chance
                 with injected(scene, fault) as expected:
                     level = _found(scene.repo, expected, least)
-            # Most rounds begin with the level that has found the first fault of a class.
+            # Most rounds start with the level that found the first fault of a class.
             levels.setdefault(fault, level)
             if int(number) % _ROUNDS_OF_A_CHECK == 0:
                 check_healthy(rows.repo if fault.startswith(POSTGRES) else scene.repo)

@@ -1,4 +1,4 @@
-"""An overloaded object store on a bad network: a proxy that spoils answers of a real server."""
+"""A proxy to an object store, with the faults of overload and of a bad network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-le
 
 
 class FaultyStore:
-    """The address of the proxy, and the number of spoilt answers by kind."""
+    """A proxy to a store, with counts of spoilt answers by kind."""
 
     def __init__(self, endpoint: str, rate: float, seed: int) -> None:
         self.upstream = urlsplit(endpoint).netloc
@@ -68,12 +68,12 @@ class FaultyStore:
         self._released.wait(60)
 
     def release(self) -> None:
-        """Let a late request through, and wait until the server has answered it."""
+        """Release a late request, and wait for the server's answer."""
         self._released.set()
         assert self._arrived.wait(60)
 
     def report_arrival(self) -> None:
-        """Report that the server has answered a late request."""
+        """Report the server's answer to a late request."""
         self._arrived.set()
 
     def _chosen(self) -> str | None:

@@ -59,9 +59,9 @@ def other_number(value: int, chance: Random, bits: int = 64) -> int:
     near = [value - 1, value + 1, 2 * value, value + 2**31, value - 2**31]
     far = [0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
     while True:
-        found: int = chance.choice([*near, *far, chance.getrandbits(bits)]) % 2**bits
-        if found != value:
-            return found
+        other: int = chance.choice([*near, *far, chance.getrandbits(bits)]) % 2**bits
+        if other != value:
+            return other
 
 
 def other_bytes(value: bytes, chance: Random) -> bytes:
@@ -312,7 +312,7 @@ def _own(numbers: Any, count: int, data_bytes: int, index: Handle) -> dict[bytes
 
 
 def _small(items: Items, part: str, chance: Random) -> bytes:
-    """Return the content of a block; rarely one with a wrong field of its own."""
+    """Return the content of a block, in rare cases with a wrong field."""
     content = small_block(items)
     is_changed = part in ("index", "properties", "metaindex") and chance.random() < 0.1
     return _other_block(content, chance) if is_changed else content

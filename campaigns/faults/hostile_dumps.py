@@ -217,8 +217,8 @@ def _rewrite(
     entity = entity or chance.choice([*Entity])
     manifest = json.loads((place / REFS_MANIFEST_KEY).read_text())
     store = open_store(f"file://{place}")
-    found = read_ref_records(store, manifest[_FIELDS[entity]], entity)
-    records = [(each.key, plain_value(each.identity, each.data)) for each in found]
+    ref_records = read_ref_records(store, manifest[_FIELDS[entity]], entity)
+    records = [(each.key, plain_value(each.identity, each.data)) for each in ref_records]
     table_id, files = make_ref_tables(entity, change(entity, records))
     store.put_many_if_absent(files)
     (place / REFS_MANIFEST_KEY).write_text(json.dumps({**manifest, _FIELDS[entity]: table_id}))

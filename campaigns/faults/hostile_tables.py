@@ -81,7 +81,7 @@ class _Scene:
     tree: MetaRangeId
     head: CommitId
     before: CommitId
-    known: Listing
+    sound: Listing
     other: Listing
 
     @property
@@ -157,13 +157,13 @@ class _Scene:
     def _disagreement(self, commit: str, is_same: bool) -> str:
         repo = self.repo
         listed = listing(repo, commit)
-        if is_same and listed != self.known:
+        if is_same and listed != self.sound:
             return "ls differs from the sound table"
         paths = list(listed)
         if paths != sorted(paths, key=str.encode):
             return "ls is out of order"
         single = self.repo  # Without what the listing has opened.
-        for path in sorted({*paths, *self.known, "k/", "k/0505"}):
+        for path in sorted({*paths, *self.sound, "k/", "k/0505"}):
             if _stat(single, commit, path) != listed.get(path):
                 return f"stat of {path!r} differs from ls"
         for path in ("", "k/04", "k/1", "l"):

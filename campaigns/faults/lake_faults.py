@@ -72,15 +72,15 @@ class Scene:
         return self.root / "_lakefs" / table_id
 
     @property
-    def kept(self) -> list[Any]:
+    def retained(self) -> list[Any]:
         return [each for each in self.state.commits.values() if each.id not in self.state.expired]
 
     def trees(self) -> list[str]:
         """Return the metaranges of retained commits and staged runs."""
-        found = {each.meta_range_id for each in self.kept if each.meta_range_id}
+        metaranges = {each.meta_range_id for each in self.retained if each.meta_range_id}
         for branch in self.state.branches.values():
-            found |= {each.meta_range_id for each in branch.layers if each.meta_range_id}
-        return sorted(found)
+            metaranges |= {each.meta_range_id for each in branch.layers if each.meta_range_id}
+        return sorted(metaranges)
 
     def ranges(self, tree: str) -> list[RangeInfo]:
         return list(self.repo._context.trees.get(MetaRangeId(tree)).ranges)
@@ -383,9 +383,9 @@ def _truncated_description(scene: Scene) -> Injection:
 
 def _lost_expired_tree(scene: Scene) -> Injection:
     """Remove the tree of an expired, uncollected commit."""
-    kept = scene.trees()
+    retained = scene.trees()
     trees = [scene.state.commits[each].meta_range_id for each in sorted(scene.state.expired)]
-    tree = scene.rng.choice([each for each in trees if each and each not in kept])
+    tree = scene.rng.choice([each for each in trees if each and each not in retained])
     with file_as(scene.table(tree), None):
         yield expected(FindingKind.TREE_MISSING, tree)
 
@@ -393,8 +393,8 @@ def _lost_expired_tree(scene: Scene) -> Injection:
 def _wrong_summary(scene: Scene) -> Injection:
     """Leave a changed key out of a commit's change summary."""
     summaries = scene.state.change_summaries
-    kept = [each.id for each in scene.kept if each.id in summaries and each.parents]
-    commit = scene.rng.choice(sorted(set(kept) - {scene.kept[0].id}))
+    retained = [each.id for each in scene.retained if each.id in summaries and each.parents]
+    commit = scene.rng.choice(sorted(set(retained) - {scene.retained[0].id}))
     summary = encode_summary(ChangeSummary(name_hashes([b""])))
     with changed_state(scene, change_summaries={**summaries, commit: summary}):
         yield expected(FindingKind.SUMMARY_WRONG, commit)
@@ -577,7 +577,7 @@ def _moved_ref(scene: Scene) -> Injection:
     kind = scene.rng.choice(["branches", "tags"])
     refs = getattr(scene.state, kind)
     name = scene.rng.choice(sorted(refs))
-    others = [each.id for each in scene.kept if each.id != refs[name].commit_id]
+    others = [each.id for each in scene.retained if each.id != refs[name].commit_id]
     moved = {**refs, name: replace(refs[name], commit_id=scene.rng.choice(sorted(others)))}
     with changed_state(scene, **{kind: moved}):
         yield expected(FindingKind.LOG_DIFFERS, name)

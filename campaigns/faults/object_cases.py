@@ -144,6 +144,8 @@ OBJECT_CASES = {
     ),
     "write": VerbCase(clean, write_table),
     "edit_delta": VerbCase(clean, append_to_delta, repeats=False),
-    "edit_iceberg": VerbCase(clean, append_to_iceberg, repeats=False, found=iceberg_properties),
-    "abandon_write": VerbCase(begin_write, abandon, done=(WriteFinishedError,), found=write_states),
+    "edit_iceberg": VerbCase(clean, append_to_iceberg, repeats=False, effects=iceberg_properties),
+    "abandon_write": VerbCase(
+        begin_write, abandon, done=(WriteFinishedError,), effects=write_states
+    ),
 }

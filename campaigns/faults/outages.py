@@ -1,7 +1,7 @@
 """Faults of servers, disks and clocks: python -m campaigns.faults.outages --rounds 400 --seed 1.
 
-A round runs one verb, and a fault begins before one of its steps, or with one of its requests. The
-verb succeeds, or raises one of sparklake's errors. When the fault has ended, the lake is in the old
+A round runs one verb, and a fault starts before one of its steps, or with one of its requests. The
+verb succeeds, or raises one of sparklake's errors. After the fault, the lake is in the old
 or the new state, the verb runs again, and a check of the whole repository is clean.
 """
 
@@ -72,14 +72,14 @@ def campaign(options: Options) -> Figures:
 
 
 def _rounds(options: Options, kinds: list[str]) -> Iterator[str]:
-    """Yield fault, verb and number of each round: the faults in turn."""
+    """Yield fault, verb and number of each round; the faults alternate."""
     chance = Random(options.seed)
     for number in range(options.rounds):
         yield f"{kinds[number % len(kinds)]}:{chance.choice(options.verbs or [*CASES])}:{number}"
 
 
 def _at_a_step(place: Trials, fault: str, **more: object) -> Run:
-    """Return a run with a fault that starts before any step."""
+    """Return a run with a fault before a random step."""
 
     def run(case: str, chance: Random) -> str:
         step = chance.randint(1, place.expected(case).steps)
@@ -177,7 +177,7 @@ def _cache_faults(servers: Ground) -> Iterator[dict[str, Run]]:
 
 @dataclass(slots=True)
 class _Line:
-    """A proxy to S3 that spoils the selected requests of the children."""
+    """A proxy to S3, with faults in selected requests of the children."""
 
     place: Trials
     proxy: FaultyStore

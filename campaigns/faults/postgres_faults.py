@@ -249,7 +249,7 @@ POSTGRES_FAULTS: dict[str, Inject] = {
 def injected_in_postgres(database: Database, fault: str, rng: random.Random) -> Iterator[Expected]:
     """Inject a fault for the time of a `with` block; yield the expected finding.
 
-    The rows must have been backed up.
+    The rows must be backed up before.
     """
     staged = database.staged()
     try:

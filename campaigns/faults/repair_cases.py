@@ -107,6 +107,6 @@ def marked(scene: Scene) -> tuple[list[str], dict[str, object]]:
 
 
 REPAIR_CASES = {
-    "repair": VerbCase(damaged, repair, found=healthy, alone=True),
-    "repair, marks": VerbCase(damaged_marks, repair, found=marked, alone=True),
+    "repair": VerbCase(damaged, repair, effects=healthy, alone=True),
+    "repair, marks": VerbCase(damaged_marks, repair, effects=marked, alone=True),
 }

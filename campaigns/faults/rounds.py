@@ -34,8 +34,8 @@ class Options:
     """The verbs that kills and faults meet; none means all."""
 
     @property
-    def chosen(self) -> str:
-        """The options that make the same rounds, as they are typed."""
+    def replay_options(self) -> str:
+        """The command-line options for the same rounds."""
         stores = "" if self.stores == STORES else f" --stores {' '.join(self.stores)}"
         return f"--seed {self.seed}{stores}"
 
@@ -87,7 +87,7 @@ def run_rounds(
         except Exception as error:
             figures.counts[(name.split(":")[0], "broken")] += 1
             figures.broken.append(name)
-            replay = f"python -m {module} {options.chosen} --only '{name}'"
+            replay = f"python -m {module} {options.replay_options} --only '{name}'"
             print(f"{replay}\n    {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             if options.only:
                 raise
@@ -111,13 +111,13 @@ def _document(title: str, options: Options, figures: Figures, command: str) -> s
     head = ["", *columns, "all"]
     lines = [_line(head), _line(["---", *("---:" for _ in head[1:])])]
     for row in rows:
-        found = [figures.counts[row, column] for column in columns]
-        lines.append(_line([row, *map(str, found), str(sum(found))]))
+        counts = [figures.counts[row, column] for column in columns]
+        lines.append(_line([row, *map(str, counts), str(sum(counts))]))
     sums = [sum(figures.counts[row, column] for row in rows) for column in columns]
     lines.append(_line(["**all**", *map(str, sums), f"**{figures.total}**"]))
     body = "\n".join(lines)
     return (
-        f"# {title}\n\n`{command} --rounds {options.rounds} {options.chosen}`: "
+        f"# {title}\n\n`{command} --rounds {options.rounds} {options.replay_options}`: "
         f"{figures.total} rounds in {figures.seconds:.0f} s, {len(figures.broken)} broken. "
         f"Python {platform.python_version()}, {platform.system()}.\n\n{body}\n"
     )

@@ -1,4 +1,4 @@
-"""Scenes: the repository of one round, which runs one verb, and its states."""
+"""Scenes: the repository of a round, its verb and its states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.testing.lakes import commit_all
 
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
-"""The objects of `main`. Each round begins with branches of it."""
+"""The objects of `main`. Each round starts with branches of it."""
 
 DELTA_ENTRY = (
     b'{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
@@ -65,7 +65,7 @@ class Scene:
         """The branch to change."""
         return self.repository.branch(self.label)
 
-    def named(self, suffix: str) -> str:
+    def name_of(self, suffix: str) -> str:
         """Return the name of another branch or a tag."""
         return f"{self.label}-{suffix}"
 
@@ -75,7 +75,7 @@ class Scene:
 
     @property
     def source(self) -> str:
-        """The URI of a folder for all rounds: addresses are part of a tree."""
+        """The folder URI for all rounds, because trees contain addresses."""
         return f"{self.root}/source"
 
     def store(self, name: str) -> ObjectStore:
@@ -84,7 +84,7 @@ class Scene:
 
     def create_branch(self, contents: Mapping[str, bytes | None], suffix: str = "") -> Branch:
         """Create a branch of main, and commit changes to it."""
-        name = self.named(suffix) if suffix else self.label
+        name = self.name_of(suffix) if suffix else self.label
         branch = self.repository.create_branch(name, "main")
         if contents:
             commit_all(branch, contents, f"first {suffix}")
@@ -102,9 +102,9 @@ def nothing(_: Scene) -> None:
 class VerbCase:
     """A verb in a scene.
 
-    `prepare` brings about the old state, and `run` the new one. `done` are the errors of a second
+    `prepare` creates the old state, and `run` the new one. `done` are the errors of a second
     run in the new state; a verb that does not repeat, such as undo, has no second run there.
-    `found` returns what the verb changes apart from refs, once it has ended. With `alone`, each
+    `effects` returns its changes outside of refs, after its end. With `alone`, each
     round needs a repository of its own.
     """
 
@@ -112,7 +112,7 @@ class VerbCase:
     run: Verb
     done: tuple[type[SparklakeError], ...] = ()
     repeats: bool = True
-    found: Verb = nothing
+    effects: Verb = nothing
     alone: bool = False
 
 
@@ -181,7 +181,7 @@ def listing(repository: Repository, ref: str, scene: Scene) -> dict[str, Any]:
 
 
 def _checksum(each: ObjectInfo) -> str:
-    """Return the checksum, or what it is of if that differs with each repository or write."""
+    """Return the checksum, or its source if it depends on the repository or write."""
     if each.path.endswith(("/v2.metadata.json", ".avro")):
         return "metadata with an address"
     return "ETag" if each.checksum.startswith("0x") else each.checksum

@@ -24,7 +24,7 @@ _DAYS = 30
 
 
 def protect(scene: Scene) -> None:
-    scene.repository.settings.protect(scene.named("new"))
+    scene.repository.settings.protect(scene.name_of("new"))
 
 
 def protected(scene: Scene) -> None:
@@ -33,7 +33,7 @@ def protected(scene: Scene) -> None:
 
 
 def unprotect(scene: Scene) -> None:
-    scene.repository.settings.unprotect(scene.named("new"))
+    scene.repository.settings.unprotect(scene.name_of("new"))
 
 
 def rules(scene: Scene) -> list[str]:
@@ -57,8 +57,8 @@ def clear_retention(scene: Scene) -> None:
 
 def retention(scene: Scene) -> list[int]:
     """Return the days of the rules."""
-    found = scene.repository.settings.retention
-    return [found.default_days, *(each.days for each in found.branches)] if found else []
+    rules = scene.repository.settings.retention
+    return [rules.default_days, *(each.days for each in rules.branches)] if rules else []
 
 
 def read_only(scene: Scene) -> None:
@@ -89,7 +89,7 @@ def check(scene: Scene) -> None:
     """Continue a killed check, or start one."""
     repository = scene.repository
     resumed = next(iter(unfinished_checks(repository._context.store)), None)
-    with suppress(InvalidInputError, NotFoundError):  # It has ended, or had not begun.
+    with suppress(InvalidInputError, NotFoundError):  # It ended, or never started.
         repository.check("content", resume=resumed, grace=timedelta())
         return
     repository.check("content", grace=timedelta())
@@ -123,12 +123,12 @@ def older_refs(scene: Scene) -> None:
 
 
 SETTINGS_CASES = {
-    "protect": VerbCase(clean, protect, found=rules),
-    "unprotect": VerbCase(protected, unprotect, done=(NotFoundError,), found=rules),
-    "set_retention": VerbCase(clean, set_retention, found=retention, alone=True),
-    "clear_retention": VerbCase(with_retention, clear_retention, found=retention, alone=True),
-    "set_read_only": VerbCase(read_only, set_writable, found=is_read_only, alone=True),
-    "resume_purge": VerbCase(interrupted_purge, purge, found=purged, alone=True),
-    "check": VerbCase(clean, check, found=as_before, alone=True),
-    "repair, refs": VerbCase(older_refs, repair, found=healthy, alone=True),
+    "protect": VerbCase(clean, protect, effects=rules),
+    "unprotect": VerbCase(protected, unprotect, done=(NotFoundError,), effects=rules),
+    "set_retention": VerbCase(clean, set_retention, effects=retention, alone=True),
+    "clear_retention": VerbCase(with_retention, clear_retention, effects=retention, alone=True),
+    "set_read_only": VerbCase(read_only, set_writable, effects=is_read_only, alone=True),
+    "resume_purge": VerbCase(interrupted_purge, purge, effects=purged, alone=True),
+    "check": VerbCase(clean, check, effects=as_before, alone=True),
+    "repair, refs": VerbCase(older_refs, repair, effects=healthy, alone=True),
 }

@@ -164,8 +164,8 @@ def history(specimen: Specimen) -> Any:
 
 def preview(specimen: Specimen) -> Any:
     """Preview a merge."""
-    shown = specimen.repository.preview_merge("dev", "main")
-    return shown.added, shown.changed, shown.removed
+    result = specimen.repository.preview_merge("dev", "main")
+    return result.added, result.changed, result.removed
 
 
 def committed(specimen: Specimen) -> Any:
@@ -202,8 +202,8 @@ def restored(specimen: Specimen) -> Any:
     try:
         with memory_lake() as lake:
             repository = lake.restore_repository("copy", str(place))
-            named = repository._context.refs.snapshot().named
-            return {each.name: listing(repository, each.name) for each in named}
+            refs = repository._context.refs.snapshot().named
+            return {each.name: listing(repository, each.name) for each in refs}
     finally:
         shutil.rmtree(place)
 

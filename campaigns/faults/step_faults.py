@@ -1,4 +1,4 @@
-"""Faults before one step of a child, which last until its end."""
+"""Faults before one step of a child, in effect until it ends."""
 
 from __future__ import annotations
 

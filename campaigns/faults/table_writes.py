@@ -33,7 +33,7 @@ def write(
     partition_by: tuple[str, ...] = (),
     then: Callable[[], object] = lambda: None,
 ) -> TableWrite:
-    """Write a table of some files, each with its name as content.
+    """Write a table with the given files; each contains its name.
 
     When the files are in place, `then` runs. Then the write is staged.
     """
@@ -64,7 +64,7 @@ def edit_iceberg(
 
 
 def iceberg_append(document: dict[str, Any]) -> dict[str, bytes]:
-    """Return the files of a first commit to a table, which adds a data file."""
+    """Return the files of a table's first commit, with one data file."""
     location = document["location"]
     data = {
         "file_path": (100, "string", f"{location}/data/part-1"),

@@ -28,7 +28,7 @@ class Expected:
     steps: int
     old: dict[str, Any]
     new: dict[str, Any]
-    found: object
+    effects: object
 
 
 @dataclass(slots=True)
@@ -43,9 +43,9 @@ class Trials:
     root: str
     forks: Forks
     heal: Callable[[], object] = lambda: None
-    """What ends a fault once the child has ended."""
+    """The end of a fault, after the end of the child."""
     before: Callable[[], object] = lambda: None
-    """What happens just before a child begins."""
+    """A call just before a child starts."""
     _names: dict[str, str] = field(default_factory=dict)
     _expected: dict[str, Expected] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -84,10 +84,10 @@ class Trials:
             old = state_of(scene)
             answer = self._send(name, scene, 0)
             _demand(answer.error is None, f"without a fault: {answer.error}")
-            new, found = state_of(scene), case.found(scene)
-            _demand(old != new or case.found is not nothing, "the verb changes nothing")
+            new, effects = state_of(scene), case.effects(scene)
+            _demand(old != new or case.effects is not nothing, "the verb changes nothing")
             check_repository(scene.repository)
-        return Expected(answer.steps, old, new, found)
+        return Expected(answer.steps, old, new, effects)
 
     def _send(self, name: str, scene: Scene, step: int, fault: str = "kill", **more: Any) -> Answer:
         self.before()
@@ -99,13 +99,13 @@ class Trials:
         if is_new and not case.repeats:
             return
         try:
-            with suppress(*(case.done if is_new or case.found is not nothing else ())):
+            with suppress(*(case.done if is_new or case.effects is not nothing else ())):
                 _patiently(case, scene)
         except SparklakeError as error:
             raise ViolationError(f"it cannot run again: {error!r}") from error
         _demand(state_of(scene) == expected.new, "a second run does not lead to the new state")
-        found = case.found(scene)
-        _demand(found == expected.found, f"at its end: {found}, not {expected.found}")
+        effects = case.effects(scene)
+        _demand(effects == expected.effects, f"at its end: {effects}, not {expected.effects}")
 
     def _use(self, scene: Scene) -> None:
         """Go on with the branch, if there is one."""

@@ -27,7 +27,7 @@ SECRET = "secret"
 
 
 def create_branch(scene: Scene) -> None:
-    scene.repository.create_branch(scene.named("new"), scene.label, expires=timedelta(days=1))
+    scene.repository.create_branch(scene.name_of("new"), scene.label, expires=timedelta(days=1))
 
 
 def delete_branch(scene: Scene) -> None:
@@ -35,7 +35,7 @@ def delete_branch(scene: Scene) -> None:
 
 
 def create_tag(scene: Scene) -> None:
-    scene.repository.create_tag(scene.named("tag"), scene.label)
+    scene.repository.create_tag(scene.name_of("tag"), scene.label)
 
 
 def tagged(scene: Scene) -> None:
@@ -44,7 +44,7 @@ def tagged(scene: Scene) -> None:
 
 
 def delete_tag(scene: Scene) -> None:
-    scene.repository.delete_tag(scene.named("tag"))
+    scene.repository.delete_tag(scene.name_of("tag"))
 
 
 def set_expiry(scene: Scene) -> None:
@@ -53,7 +53,7 @@ def set_expiry(scene: Scene) -> None:
 
 def expired(scene: Scene) -> None:
     scene.repository.create_branch(scene.label, "main", expires=timedelta(microseconds=1))
-    scene.repository.create_branch(scene.named("other"), "main")
+    scene.repository.create_branch(scene.name_of("other"), "main")
 
 
 def prune(scene: Scene) -> None:
@@ -169,10 +169,10 @@ def collect(scene: Scene) -> None:
 def garbage(scene: Scene) -> tuple[int, int, bool]:
     """Return the numbers of unreferenced objects and tables, and whether referenced ones exist."""
     repository = scene.repository
-    left = repository.collect_garbage(dry_run=True, grace=timedelta()).run
+    run = repository.collect_garbage(dry_run=True, grace=timedelta()).run
     referenced = {each.address for each in repository.objects(scene.label)}
-    objects = len(list(repository.garbage(left.id)))
-    return objects, left.tree_files, all(is_stored(each) for each in referenced)
+    objects = len(list(repository.garbage(run.id)))
+    return objects, run.tree_files, all(is_stored(each) for each in referenced)
 
 
 def is_stored(address: str) -> bool:
@@ -183,7 +183,7 @@ def is_stored(address: str) -> bool:
 def with_secret(scene: Scene) -> None:
     branch = scene.create_branch({SECRET: b"secret"})
     # The tag is the only name of the secret, and does not hinder its purge.
-    scene.repository.create_tag(scene.named("tag"), branch.name)
+    scene.repository.create_tag(scene.name_of("tag"), branch.name)
     commit_all(branch, {SECRET: None}, "removed")
 
 
@@ -199,7 +199,7 @@ def purge(scene: Scene, *, commit: bool = False) -> None:
 
 def with_live_secret(scene: Scene) -> None:
     branch = scene.create_branch({SECRET: b"secret"})
-    scene.repository.create_tag(scene.named("tag"), branch.name)
+    scene.repository.create_tag(scene.name_of("tag"), branch.name)
 
 
 def purge_and_commit(scene: Scene) -> None:
@@ -210,7 +210,7 @@ def purge_and_commit(scene: Scene) -> None:
 def purged(scene: Scene) -> tuple[set[str], bool]:
     """Return the states of all purges, and whether the secret is still there."""
     repository = scene.repository
-    address = repository.stat(scene.named("tag"), SECRET).address
+    address = repository.stat(scene.name_of("tag"), SECRET).address
     return {each.state.value for each in repository.purges()}, is_stored(address)
 
 
@@ -221,25 +221,25 @@ UPKEEP_CASES = {
     "delete_tag": VerbCase(tagged, delete_tag, done=(RefNotFoundError,)),
     "set_expiry": VerbCase(clean, set_expiry),
     "prune_branches": VerbCase(expired, prune),
-    "set_metadata": VerbCase(clean, protect, found=labels),
+    "set_metadata": VerbCase(clean, protect, effects=labels),
     "create_repository": VerbCase(
-        clean, create_other, done=(AlreadyExistsError,), found=other_state
+        clean, create_other, done=(AlreadyExistsError,), effects=other_state
     ),
     "delete_repository": VerbCase(
-        with_other, delete_other, done=(RepositoryNotFoundError,), found=other_state
+        with_other, delete_other, done=(RepositoryNotFoundError,), effects=other_state
     ),
     "restore_repository": VerbCase(
         dumped_other,
         restore_other,
         done=(AlreadyExistsError, NamespaceInUseError),
-        found=other_state,
+        effects=other_state,
     ),
-    "dump": VerbCase(older_dump, dump, found=dumped_state, alone=True),
-    "export": VerbCase(clean, export, done=(NothingToDoError,), found=exported),
-    "gc": VerbCase(with_garbage, collect, found=garbage, alone=True),
-    "gc, trees": VerbCase(with_garbage_trees, collect, found=garbage, alone=True),
-    "purge": VerbCase(with_secret, purge, done=(NoChangesError,), found=purged, alone=True),
+    "dump": VerbCase(older_dump, dump, effects=dumped_state, alone=True),
+    "export": VerbCase(clean, export, done=(NothingToDoError,), effects=exported),
+    "gc": VerbCase(with_garbage, collect, effects=garbage, alone=True),
+    "gc, trees": VerbCase(with_garbage_trees, collect, effects=garbage, alone=True),
+    "purge": VerbCase(with_secret, purge, done=(NoChangesError,), effects=purged, alone=True),
     "purge, commit": VerbCase(
-        with_live_secret, purge_and_commit, done=(NoChangesError,), found=purged, alone=True
+        with_live_secret, purge_and_commit, done=(NoChangesError,), effects=purged, alone=True
     ),
 }

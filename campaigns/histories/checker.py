@@ -80,7 +80,7 @@ Line = Union[_Begun, _Answered, _Refused]  # noqa: UP007  (msgspec reads it on P
 class Recorder:
     """A recorder of one client's requests. A refused request must have had no effect.
 
-    All clients of a history share a clock. Each line is passed on before the request begins, so a
+    All clients of a history share a clock. Each line is passed on before the request starts, so a
     client that is killed leaves a request without an answer.
     """
 
@@ -117,7 +117,7 @@ class Recorder:
         self.sink(_Answered(self.client, number, self.clock(), answer))
 
     def refuse(self, number: int) -> None:
-        """Record that a request had no effect."""
+        """Record a request without effect."""
         self.sink(_Refused(self.client, number))
 
 
@@ -283,7 +283,7 @@ def check_history(
 
     Raises:
         HistoryError: There is no such order. The message names calls that do not fit.
-        UndecidedError: The search has visited `most_states` states.
+        UndecidedError: The search reaches `most_states` states.
     """
     relevant = [each for each in calls if each.end is not None or not each.request.is_read]
     if commits is not None:
@@ -297,11 +297,11 @@ def _end(call: Call) -> float:
 
 
 def _numbers(order: tuple[Any, ...]) -> list[int]:
-    found = []
+    numbers = []
     while order:
         order, at = order
-        found.append(at)
-    return found[::-1]
+        numbers.append(at)
+    return numbers[::-1]
 
 
 def _shown(state: State) -> Iterator[str]:

@@ -84,17 +84,17 @@ class _Race:
     """One round in a repository of its own."""
 
     lake: Lake
-    found: Ground
+    servers: Ground
     store: str
     seed: str
 
     def run(self, writers: Sequence[subprocess.Popen[str]], done: Counter[str]) -> str:
         """Race, and judge the history; return the outcome."""
         name = f"race-{uuid4().hex[:12]}"
-        repository = self.lake.create_repository(name, f"{self.found.root(self.store)}/{name}")
+        repository = self.lake.create_repository(name, f"{self.servers.root(self.store)}/{name}")
         _prepare(repository)
         start = _state(repository)
-        journals = self.found.folder / name
+        journals = self.servers.folder / name
         journals.mkdir()
         for at, each in enumerate(writers):
             order = {

@@ -361,7 +361,7 @@ def _resolved(state: State, ref: str) -> tuple[State, Version] | None:
 
 def _tree(state: State, ref: str) -> Tree | None:
     if ref in state.branches:
-        return state.branches[ref].shown()
+        return state.branches[ref].visible_tree()
     version = state.find(ref.removesuffix(BELOW))
     return None if version is None else version.tree
 

@@ -59,7 +59,7 @@ class Branch:
         *below, top = self.layers
         return replace(self, layers=(*below, _layer({**dict(top), **changes})))
 
-    def shown(self) -> Tree:
+    def visible_tree(self) -> Tree:
         """Return the tree of the head with all staged changes."""
         return applied(self.head.tree, self.layers)
 
@@ -96,14 +96,14 @@ class Facts:
         fact = self.commits.get(name)
         return fact is not None and fact.parents == parents and fact.tree in (None, tree)
 
-    def find(self, parents: tuple[str, ...], tree: Tree, known: Container[str]) -> str | None:
+    def find(self, parents: tuple[str, ...], tree: Tree, in_use: Container[str]) -> str | None:
         """Return the id of a commit without an answer to a request."""
         matches = [
             each
             for key in (_items(tree), None)
             for each in self._unanswered.get((parents, key), ())
         ]
-        return next((each for each in matches if each not in known), None)
+        return next((each for each in matches if each not in in_use), None)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class State:
     """A repository at one moment.
 
     A commit of a request without an answer has a placeholder for its id. `names` has the ids of
-    placeholders that a later read has shown. With `facts`, all ids are known.
+    placeholders from later reads. With `facts`, all ids are known.
     """
 
     branches: Mapping[str, Branch]
@@ -204,10 +204,10 @@ def is_placeholder(name: str) -> bool:
 
 
 def start(heads: Mapping[str, tuple[str, Tree]]) -> State:
-    """Return a state of clean branches, with the id and the tree of each head."""
-    found = {name: Version(head, (), tree) for name, (head, tree) in heads.items()}
-    versions = {each.id: each for each in found.values()}
-    return State({name: Branch(each) for name, each in found.items()}, {}, versions)
+    """Return a state with clean branches at the given heads."""
+    versions_by_branch = {name: Version(head, (), tree) for name, (head, tree) in heads.items()}
+    versions = {each.id: each for each in versions_by_branch.values()}
+    return State({name: Branch(each) for name, each in versions_by_branch.items()}, {}, versions)
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -231,11 +231,11 @@ def _layer(changes: Mapping[str, str | None]) -> Layer:
 
 def ancestors(version: Version) -> set[Version]:
     """Return a version and all its ancestors."""
-    found, new = {version}, [version]
+    result, new = {version}, [version]
     while new:
-        new = [each for parent in new for each in parent.parents if each not in found]
-        found.update(new)
-    return found
+        new = [each for parent in new for each in parent.parents if each not in result]
+        result.update(new)
+    return result
 
 
 def merge_bases(source: Version, dest: Version) -> list[Version]:
@@ -246,24 +246,24 @@ def merge_bases(source: Version, dest: Version) -> list[Version]:
 
 
 def base_tree(source: Version, dest: Version) -> Tree:
-    """Return the tree of the merge base, or for several, of their virtual merge."""
+    """Return the tree of the merge base; several bases are merged virtually."""
     bases = merge_bases(source, dest)
     return reduce(_virtual, bases, Version("", (), {})).tree if bases else {}
 
 
-def _virtual(left: Version, right: Version) -> Version:
-    if not left.id:
-        return right
+def _virtual(one: Version, other: Version) -> Version:
+    if not one.id:
+        return other
     conflicts: dict[str, str] = {}
-    base = base_tree(left, right)
-    for path in {*base, *left.tree, *right.tree}:
-        sides = base.get(path), left.tree.get(path), right.tree.get(path)
+    base = base_tree(one, other)
+    for path in {*base, *one.tree, *other.tree}:
+        sides = base.get(path), one.tree.get(path), other.tree.get(path)
         value, is_conflict = _one_of(*sides)
         if is_conflict:
-            value = f"\0disagreement {left.digest} {right.digest}"
+            value = f"\0disagreement {one.digest} {other.digest}"
         if value is not None:
             conflicts[path] = value
-    return Version(f"\0{left.digest}{right.digest}", (left, right), conflicts)
+    return Version(f"\0{one.digest}{other.digest}", (one, other), conflicts)
 
 
 def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree | None:

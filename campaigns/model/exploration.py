@@ -144,7 +144,7 @@ def empty_lake() -> Lake:
 def lake_with_history(*cached_by: str) -> Lake:
     """Return a lake with `q` on its branch `dev`.
 
-    No branch has the old commit of `p` any more. Some clients have cached its tree.
+    No branch has the old commit of `p` any more. Its tree is in the caches of some clients.
     """
     lake = empty_lake()
     old, own = frozenset({("p", "x", "old")}), frozenset({("q", "x", "own")})

@@ -85,7 +85,7 @@ class Branch(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """The tables read by a client, and the number of sweeps at that time."""
+    """The tables in a client's cache, and the number of sweeps at that time."""
 
     client: str
     sweeps: int
@@ -96,12 +96,11 @@ class Lake(NamedTuple):
     """All stored values, and the promises to clients.
 
     `markers` are the files of open sweeps, and `purging` is that of an open purge. `claims` are the
-    lists that sweeps have claimed, and None for those that were ended before. `candidates` are the
-    tables that a sweep may delete, and `sweeps` counts the sweeps. Commits that are `treeless` have
-    lost their trees. `dump` has the heads that were last dumped. `lock` is held by whoever dumps
-    or collects trees. `excused` are commits with objects that a purge has deleted from them.
-    `promised` are branches with paths and contents that they must show. `dropped` are layers that
-    a reset has removed.
+    lists claimed by sweeps, and None for sweeps that ended before. `candidates` are the tables
+    that a sweep may delete, and `sweeps` counts the sweeps. The trees of `treeless` commits are
+    lost. `dump` has the heads in the last dump. `lock` is held by a dump or a collection of trees.
+    `excused` are commits with objects deleted by a purge. `promised` are branches with paths and
+    contents that they must show. `dropped` are the layers removed by a reset.
     """
 
     branches: tuple[tuple[str, Branch], ...]
@@ -169,30 +168,30 @@ Verb = Sequence[Step]
 def ancestors(commits: Commits, commit: str) -> frozenset[str]:
     """Return a commit and all its ancestors."""
     parents = {name: above for name, _, above in commits}
-    found, new = {commit}, [commit]
+    result, new = {commit}, [commit]
     while new:
-        new = [above for each in new for above in parents[each] if above not in found]
-        found.update(new)
-    return frozenset(found)
+        new = [above for each in new for above in parents[each] if above not in result]
+        result.update(new)
+    return frozenset(result)
 
 
 @lru_cache(None)
-def best_bases(commits: Commits, left: str, right: str) -> frozenset[str]:
+def best_bases(commits: Commits, one: str, other: str) -> frozenset[str]:
     """Return the best common ancestors of two commits."""
-    common = ancestors(commits, left) & ancestors(commits, right)
+    common = ancestors(commits, one) & ancestors(commits, other)
     above = {up for each in common for up in ancestors(commits, each) - {each}}
     return common - above
 
 
 @lru_cache(None)
-def with_bases(commits: Commits, kept: frozenset[str]) -> frozenset[str]:
+def with_bases(commits: Commits, retained: frozenset[str]) -> frozenset[str]:
     """Return commits with the best common ancestors of any two, recursively."""
     while True:
-        pairs = combinations(sorted(kept), 2)
-        wider = kept.union(*(best_bases(commits, *pair) for pair in pairs))
-        if wider == kept:
-            return kept
-        kept = wider
+        pairs = combinations(sorted(retained), 2)
+        wider = retained.union(*(best_bases(commits, *pair) for pair in pairs))
+        if wider == retained:
+            return retained
+        retained = wider
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -235,21 +234,21 @@ def _broken_objects(lake: Lake) -> str | None:
 
 def _broken_promises(lake: Lake) -> str | None:
     for name, path, content in lake.promised:
-        if (path, content) not in shown(lake, lake.branch(name)):
+        if (path, content) not in visible_objects(lake, lake.branch(name)):
             return f"{name} lost {path}={content}"
     if lake.applied & lake.dropped:
         return "a commit contains a layer that a reset had dropped"
     return None
 
 
-def shown(lake: Lake, branch: Branch) -> set[tuple[str, str]]:
+def visible_objects(lake: Lake, branch: Branch) -> set[tuple[str, str]]:
     """Return the paths and contents of a branch, including lower layers."""
     staged = {(path, content) for layer in branch.layers for path, content, _ in layer.objects}
     return staged | lake.tree(branch.head)
 
 
 def tree_of(objects: Objects) -> Tree:
-    """Return the tree of some objects."""
+    """Return the paths and contents of objects."""
     return frozenset((path, content) for path, content, _ in objects)
 
 

@@ -19,7 +19,7 @@ from campaigns.model.lake import (
     View,
     end,
     seal_all,
-    shown,
+    visible_objects,
     with_bases,
 )
 
@@ -29,7 +29,7 @@ class _Sweep(NamedTuple):
 
     objects: frozenset[str] = frozenset()
     tables: frozenset[Table] = frozenset()
-    named: frozenset[str] = frozenset()
+    in_use: frozenset[str] = frozenset()
     expired: frozenset[str] = frozenset()
 
 
@@ -45,9 +45,9 @@ def _open_sweep(lake: Lake, view: View, name: str) -> Result:
 
 
 def _sweep_objects(lake: Lake, view: View, name: str) -> Result:
-    """Delete one object. The sweep may have been suspended, or its request may be late."""
+    """Delete one object. The sweep may be suspended, or its request may be late."""
     sweep = _Sweep(*view)
-    garbage = sorted(sweep.objects - sweep.named)
+    garbage = sorted(sweep.objects - sweep.in_use)
     if not garbage:
         return lake, (), NEXT
     lake = lake._replace(objects=lake.objects - {garbage[0]})
@@ -61,13 +61,13 @@ def _close_sweep(lake: Lake, view: View, name: str) -> Result:
 
 
 def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[str]:
-    kept = (table for name, table, _ in lake.commits if name not in expired)
-    found = {at for table in kept for *_, at in lake.files(table) or ()}
+    retained = (table for name, table, _ in lake.commits if name not in expired)
+    addresses = {at for table in retained for *_, at in lake.files(table) or ()}
     if guards.staged_objects_are_named:
         for _, branch in lake.branches:
             layers = branch.layers if guards.covered_layers_are_named else branch.layers[-1:]
-            found |= {at for layer in layers for *_, at in layer.objects}
-    return frozenset(found)
+            addresses |= {at for layer in layers for *_, at in layer.objects}
+    return frozenset(addresses)
 
 
 # --- collections of objects -----------------------------------------------------------------------
@@ -76,13 +76,13 @@ def _named_objects(guards: Guards, lake: Lake, expired: frozenset[str]) -> froze
 def collect(guards: Guards) -> Verb:
     """List, mark the sweep as open, raise the fence, claim the list, sweep, remove the marker.
 
-    Sweeps of others are ended first. They may go on: Postgres has lost the lock of each.
+    Sweeps of others are ended first. They may go on, because Postgres lost their locks.
     """
     own = _Collection(guards)
 
     def read_names(lake: Lake, view: View, name: str) -> Result:
-        named = _named_objects(guards, lake, lake.treeless)
-        return lake, _Sweep(*view)._replace(named=named), NEXT
+        in_use = _named_objects(guards, lake, lake.treeless)
+        return lake, _Sweep(*view)._replace(in_use=in_use), NEXT
 
     def raise_fence(lake: Lake, view: View, name: str) -> Result:
         lake = _fenced(guards, lake)
@@ -122,7 +122,7 @@ class _Collection:
         sweep, claims = _Sweep(*view), dict(lake.claims)
         if self.guards.lists_are_claimed_once and name in claims:
             return lake, (), REFUSED
-        claims[name] = sweep.objects - sweep.named
+        claims[name] = sweep.objects - sweep.in_use
         return lake._replace(claims=frozenset(claims.items())), sweep, NEXT
 
     def end_others(self, lake: Lake, view: View, name: str) -> Result:
@@ -157,7 +157,7 @@ def _fenced(guards: Guards, lake: Lake) -> Lake:
 def collect_trees(guards: Guards, *, dies: bool = False) -> Verb:
     """Delete tables and objects of expired commits: all commits but heads and bases.
 
-    A collection that dies has deleted one table, and leaves its marker.
+    A collection that dies deletes one table first, and leaves its marker.
     """
     own = _TreeCollection(guards)
     first: list[Step] = [own.begin, _list_objects, own.list_tables]
@@ -204,10 +204,10 @@ class _TreeCollection:
         expired = lake.treeless | _expiring(guards, lake)
         if guards.tree_files_are_named_again_at_the_fence:
             sweep = sweep._replace(tables=sweep.tables - _named_tables(guards, lake, expired))
-        named = _named_objects(guards, lake, expired)
+        in_use = _named_objects(guards, lake, expired)
         if guards.expiry_is_marked_with_the_fence:
             lake = lake._replace(treeless=expired)
-        return lake, sweep._replace(named=named, expired=expired), NEXT
+        return lake, sweep._replace(in_use=in_use, expired=expired), NEXT
 
 
 def _announce(lake: Lake, view: View, name: str) -> Result:
@@ -224,18 +224,18 @@ def _count(lake: Lake, view: View, name: str) -> Result:
 
 def _expiring(guards: Guards, lake: Lake) -> frozenset[str]:
     """Return the expired commits of a repository."""
-    kept = lake.heads
+    retained = lake.heads
     if guards.bases_keep_their_trees:
-        kept = with_bases(lake.commits, kept)
-    return frozenset(name for name, *_ in lake.commits) - kept
+        retained = with_bases(lake.commits, retained)
+    return frozenset(name for name, *_ in lake.commits) - retained
 
 
 def _named_tables(guards: Guards, lake: Lake, expired: frozenset[str]) -> frozenset[Table]:
     """Return the referenced tables, and their earlier generations."""
-    named = {table for name, table, _ in lake.commits if name not in expired}
+    in_use = {table for name, table, _ in lake.commits if name not in expired}
     if guards.dumped_trees_are_named:
-        named |= {lake.table(each) for each in lake.dump}
-    return frozenset((tree, each) for tree, last in named for each in range(last + 1))
+        in_use |= {lake.table(each) for each in lake.dump}
+    return frozenset((tree, each) for tree, last in in_use for each in range(last + 1))
 
 
 def _sweep_tables(lake: Lake, view: View, name: str) -> Result:
@@ -304,18 +304,18 @@ class _Purge:
         return seal_all(lake)._replace(fence=fence), view, NEXT
 
     def scan(self, lake: Lake, _: View, name: str) -> Result:
-        live = {path for _, branch in lake.branches for path, _ in shown(lake, branch)}
+        live = {path for _, branch in lake.branches for path, _ in visible_objects(lake, branch)}
         if self.path in live and self.guards.purge_refuses_live_paths:
             return lake._replace(purging=False), (), REFUSED
-        found = frozenset(
+        matches = frozenset(
             (commit, address)
             for commit, table, _ in lake.commits
             for path, _, address in lake.files(table) or ()
             if path == self.path
         )
-        addresses = frozenset(address for _, address in found)
+        addresses = frozenset(address for _, address in matches)
         if self.path not in live:
-            lake = lake._replace(purged=lake.purged | addresses, excused=lake.excused | found)
+            lake = lake._replace(purged=lake.purged | addresses, excused=lake.excused | matches)
         return lake, tuple(sorted(addresses)), NEXT
 
 

@@ -23,8 +23,8 @@ from campaigns.model.lake import (
     View,
     best_bases,
     end,
-    shown,
     tree_of,
+    visible_objects,
 )
 
 
@@ -155,7 +155,7 @@ def merge(guards: Guards, source: str, dest: str) -> Verb:
 
 
 def _read(guards: Guards, lake: Lake, table: Table, name: str) -> tuple[Lake, Objects | None]:
-    """Read a table through the cache of a client, if it has one, after it has read a ref."""
+    """Read a table through the client's cache, if any, after a ref read."""
     client = name.rstrip("0123456789.")
     cache = next((each for each in lake.caches if each.client == client), None)
     if cache is None:
@@ -239,22 +239,22 @@ def _write_range(lake: Lake, view: View, name: str) -> Result:
 
 def _others(lake: Lake, attempt: _Attempt) -> Objects:
     """Return the existing table's objects in place of ours."""
-    found = None if attempt.copied else lake.files(attempt.table)
-    return frozenset() if found is None else found - attempt.objects
+    existing = None if attempt.copied else lake.files(attempt.table)
+    return frozenset() if existing is None else existing - attempt.objects
 
 
 def _moved(guards: Guards, lake: Lake, attempt: _Attempt, name: str) -> Result:
-    found = lake.branch(attempt.branch)
+    current = lake.branch(attempt.branch)
     if guards.fence_is_compared_when_publishing and attempt.fence != lake.fence:
         return lake, (), AGAIN
-    if guards.head_is_compared and found.head != attempt.head:
+    if guards.head_is_compared and current.head != attempt.head:
         return lake, (), AGAIN
-    there = {each.id for each in found.layers}
+    there = {each.id for each in current.layers}
     if guards.layers_are_compared and not there.issuperset(attempt.layers):
         return lake, (), AGAIN
-    left = tuple(each for each in found.layers if each.id not in attempt.layers)
+    remaining = tuple(each for each in current.layers if each.id not in attempt.layers)
     excused = _copied_from_purged(lake, attempt, name)
-    lake = lake.with_branch(attempt.branch, Branch(name, found.head, left))
+    lake = lake.with_branch(attempt.branch, Branch(name, current.head, remaining))
     return (
         lake._replace(
             commits=lake.commits | {(name, attempt.table, attempt.parents)},
@@ -301,19 +301,19 @@ def undo(guards: Guards, branch: str) -> Verb:
 
     def move(lake: Lake, view: View, name: str) -> Result:
         head, target = view
-        found = lake.branch(branch)
-        if guards.undo_compares_the_head and found.head != head:
+        current = lake.branch(branch)
+        if guards.undo_compares_the_head and current.head != head:
             return lake, (), REFUSED
         if guards.moves_refuse_collected_trees and target in lake.treeless:
             return lake, (), REFUSED
         undone = {(branch, *each) for each in lake.tree(head) - lake.tree(target)}
-        lake = lake.with_branch(branch, Branch(target, found.head, found.layers))
+        lake = lake.with_branch(branch, Branch(target, current.head, current.layers))
         return lake._replace(promised=lake.promised - undone), (), DONE
 
     return [look, move]
 
 
 def _released(lake: Lake, branch: str) -> Lake:
-    contents = shown(lake, lake.branch(branch))
-    kept = {each for each in lake.promised if each[0] != branch or each[1:] in contents}
-    return lake._replace(promised=frozenset(kept))
+    contents = visible_objects(lake, lake.branch(branch))
+    promises = {each for each in lake.promised if each[0] != branch or each[1:] in contents}
+    return lake._replace(promised=frozenset(promises))

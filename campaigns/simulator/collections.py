@@ -3,9 +3,9 @@
     python -m campaigns.simulator.collections --schedules 2000.
 
 In each schedule a collector collects once or twice while three writers take random steps; a seed
-decides every interleaving of calls of ports. All tables that nothing names are collected, too, in
-most schedules with the trees of expired commits. Then everything that is named exists, with its
-content, and once all is quiet, one more collection leaves nothing else.
+decides every interleaving of port calls. Unreferenced tables are collected, too, in most schedules
+with the trees of expired commits. Then all referenced objects and tables exist, with their
+content, and after the last step, one more collection leaves nothing else.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Writer:
         self.verbs = verbs
         self.made = count()
         self.promised: list[str] = []
-        """The commits that it was told of."""
+        """The ids of its commits."""
 
     def __call__(self) -> None:
         for _ in range(self.chance.randint(2, 4)):
@@ -89,8 +89,8 @@ class Writer:
         return self.chance.choice([each.name for each in self.repo.branches()])
 
     def a_commit(self) -> str:
-        found = self.repo._context.refs.commits.find_by_prefix("", 1000)
-        return self.chance.choice(found).id
+        commits = self.repo._context.refs.commits.find_by_prefix("", 1000)
+        return self.chance.choice(commits).id
 
     def put(self) -> None:
         path, body = self.chance.choice(PATHS), self.chance.choice(BODIES)
@@ -199,7 +199,7 @@ def md5(body: bytes) -> str:
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
 
-def named(repo: Repository) -> Iterator[ObjectInfo]:
+def referenced_objects(repo: Repository) -> Iterator[ObjectInfo]:
     """Yield every object of unexpired commits and staged changes."""
     commits = repo._context.refs.commits
     ids = [each.id for each in commits.find_by_prefix("", 1000)]
@@ -217,7 +217,7 @@ def check(repo: Repository) -> set[str]:
     heads = [each.commit_id for each in refs.snapshot().named]
     _require(not refs.commits.expired(heads), "a head has expired")
     root, addresses = repo.info.storage_namespace, set()
-    for each in {found.address: found for found in named(repo)}.values():
+    for each in {info.address: info for info in referenced_objects(repo)}.values():
         store, key = open_object(each.address)
         _require(md5(store.get(key)) == each.checksum, f"{each} has other content")
         if each.address.startswith(f"{root}/"):
@@ -292,8 +292,8 @@ def let_expire(repo: Repository) -> None:
 def run_schedule(seed: int, folder: Path) -> Counter[str]:
     """Run one schedule; return counts of its events. Raises ViolationError.
 
-    In every second one commits expire that are no heads, in half of these before others come. All
-    tables that nothing names are collected, in most schedules with the trees of expired commits.
+    In every second schedule, commits other than heads expire, in half of these before others come.
+    Unreferenced tables are collected, in most schedules with the trees of expired commits.
     """
     chance, happened = Random(seed), Counter[str]()
     lake = memory_lake()
@@ -304,7 +304,7 @@ def run_schedule(seed: int, folder: Path) -> Counter[str]:
         collector = lake.repository("repo")
         remaining = chance.randint(1, 2)
         while remaining:
-            # A dump of refs excludes it meanwhile.
+            # A concurrent dump of refs excludes it.
             with suppress(CollectionRunningError):
                 _count(happened, collector.collect_garbage(grace=NO_GRACE))
                 remaining -= 1
@@ -339,8 +339,8 @@ def _prepare(repo: Repository, outside: Path, seed: int) -> None:
         repo.collect_garbage(grace=NO_GRACE)
 
 
-def _count(happened: Counter[str], made: Collection) -> None:
-    run = made.run
+def _count(happened: Counter[str], collection: Collection) -> None:
+    run = collection.run
     happened += Counter(
         {
             "collections": 1,
@@ -353,21 +353,21 @@ def _count(happened: Counter[str], made: Collection) -> None:
     )
 
 
-def _judge(seen: Repository, promised: list[str]) -> None:
-    """Check that all referenced objects exist, and afterwards nothing else."""
-    check(seen)
-    check_trees(seen)
+def _judge(repo: Repository, promised: list[str]) -> None:
+    """Check the referenced objects, and afterwards the absence of all others."""
+    check(repo)
+    check_trees(repo)
     for commit_id in promised:
-        _require(seen.resolve(commit_id).id == commit_id, f"the commit {commit_id} is lost")
-    seen.collect_garbage(grace=NO_GRACE)
-    check(seen)
-    check_trees(seen)
-    # Of what is staged, the lower layers count too: only without it is all named that is shown.
-    for each in seen.branches(hidden=True):
+        _require(repo.resolve(commit_id).id == commit_id, f"the commit {commit_id} is lost")
+    repo.collect_garbage(grace=NO_GRACE)
+    check(repo)
+    check_trees(repo)
+    # Covered staged objects count too; after the resets, all referenced objects are visible.
+    for each in repo.branches(hidden=True):
         each.reset()
-    seen.collect_garbage(grace=NO_GRACE)
-    _require(check(seen) == objects_of(seen), "a collection left garbage when all was quiet")
-    _require(named_tables(seen) == tables_of(seen), "a collection left tables when all was quiet")
+    repo.collect_garbage(grace=NO_GRACE)
+    _require(check(repo) == objects_of(repo), "a collection left garbage when all was quiet")
+    _require(named_tables(repo) == tables_of(repo), "a collection left tables when all was quiet")
 
 
 def objects_of(repo: Repository) -> set[str]:

@@ -54,14 +54,14 @@ class Clock:
     """A clock with a new time at each reading. It may jump, backwards too."""
 
     seconds: int = START_SECONDS
-    seen: set[int] = field(default_factory=set)
+    times: set[int] = field(default_factory=set)
 
     def nanoseconds(self) -> int:
         """Return the time in unix nanoseconds."""
         self.seconds += 1
-        while self.seconds in self.seen:
+        while self.seconds in self.times:
             self.seconds += 1
-        self.seen.add(self.seconds)
+        self.times.add(self.seconds)
         return self.seconds * 10**9
 
 
@@ -69,7 +69,7 @@ class Clock:
 class World:
     """The stores of a simulated lake. Copies are independent.
 
-    `trees` are trees of commits that a collection may have deleted since.
+    `trees` are commit trees, possibly deleted by a collection.
     """
 
     refs: MemoryRefStore
@@ -79,7 +79,7 @@ class World:
 
     def copy(self) -> World:
         """Return a world in the same state."""
-        clock = Clock(self.clock.seconds, set(self.clock.seen))
+        clock = Clock(self.clock.seconds, set(self.clock.times))
         bucket = Bucket(clock.nanoseconds, dict(self.bucket.bodies))
         return World(_copied(self.refs), bucket, clock, dict(self.trees))
 
@@ -89,14 +89,14 @@ class World:
 
 
 def _copied(refs: MemoryRefStore) -> MemoryRefStore:
-    made = MemoryRefStore()
-    made._infos = dict(refs._infos)
-    made._id = refs._id
+    copy = MemoryRefStore()
+    copy._infos = dict(refs._infos)
+    copy._id = refs._id
     next_layer, next_operation = next(refs._layers), next(refs._operations)
     refs._layers, refs._operations = count(next_layer), count(next_operation)
-    made._layers, made._operations = count(next_layer), count(next_operation)
+    copy._layers, copy._operations = count(next_layer), count(next_operation)
     for uid, state in refs._states.items():
-        fresh = made._state(uid)
+        fresh = copy._state(uid)
         for name in ("branches", "tags", "commits", "expired", "change_summaries", "writes"):
             getattr(fresh, name).update(getattr(state, name))
         fresh.rows.update({layer: dict(rows) for layer, rows in state.rows.items()})
@@ -106,7 +106,7 @@ def _copied(refs: MemoryRefStore) -> MemoryRefStore:
         fresh.hook_runs += state.hook_runs
         fresh.purges += state.purges
         fresh.settings, fresh.fence = state.settings, state.fence
-    return made
+    return copy
 
 
 class Simulation:
@@ -165,7 +165,7 @@ def new_world(simulation: Simulation) -> World:
     return world
 
 
-# --- what a repository contains -------------------------------------------------------------------
+# --- repository contents --------------------------------------------------------------------------
 
 
 class Listed(NamedTuple):
@@ -229,10 +229,10 @@ class Contents:
 
     def body(self, key: str, what: object) -> bytes:
         """Return the bytes of a key."""
-        found = self.world.bucket.bodies.get(f"{_ROOT}{key}")
-        if found is None:
+        match = self.world.bucket.bodies.get(f"{_ROOT}{key}")
+        if match is None:
             raise LostObjectError(f"{what} is missing: {key}")
-        return found.content
+        return match.content
 
     def layer(self, layer: Layer) -> tuple[Listed | str, ...]:
         """Return the staged objects of a layer, and its deleted paths."""
@@ -283,7 +283,7 @@ class Contents:
 
         Raises:
             LostObjectError: An object or a table is missing, or has other bytes. Objects may only
-                be missing where a purge has deleted them.
+                be missing after a purge.
         """
         referenced = set()
         for commit in self.refs.commits:
@@ -291,8 +291,8 @@ class Contents:
                 continue
             objects = self.objects(commit.meta_range_id)
             if commit.id not in self.expired:
-                gone = self._may_lack(commit, purged)
-                referenced |= {self._check(each, gone, commit.id) for each in objects}
+                purged_keys = self._may_lack(commit, purged)
+                referenced |= {self._check(each, purged_keys, commit.id) for each in objects}
         for branch in self.refs.branches:
             for layer in branch.layers:
                 what = f"the staging of {branch.name}"
@@ -303,22 +303,22 @@ class Contents:
         """Return the keys of the objects possibly purged from a commit.
 
         A purge deletes what older commits name. A later merge or copy may name it again, and so may
-        a commit whose parent does. But what a later commit has staged is never lost.
+        a commit whose parent does. But objects staged for a later commit are never lost.
         """
         has_staged = _MADE_OF_STAGING.fullmatch(commit.message) and not commit.metadata
         if commit.id in purged.fenced or not has_staged or not purged.keys:
             return purged.keys
-        kept = [each for each in self.refs.commits if each.id in commit.parents]
-        if any(each.id in self.collected for each in kept):
+        parents = [each for each in self.refs.commits if each.id in commit.parents]
+        if any(each.id in self.collected for each in parents):
             return purged.keys
-        named = (each for above in kept for each in self.objects(above.meta_range_id))
-        return purged.keys & {each.address for each in named if not isinstance(each, str)}
+        objects = (each for above in parents for each in self.objects(above.meta_range_id))
+        return purged.keys & {each.address for each in objects if not isinstance(each, str)}
 
-    def _check(self, each: Listed | str, gone: Set[str], by: str) -> str:
+    def _check(self, each: Listed | str, purged_keys: Set[str], by: str) -> str:
         if isinstance(each, str):
             return ""
         if f"{_ROOT}{each.address}" not in self.world.bucket.bodies:
-            if each.address not in gone:
+            if each.address not in purged_keys:
                 raise LostObjectError(f"{by} names {each}, which is missing")
             return each.address
         if digest(self.body(each.address, each)) != each.checksum:

@@ -96,7 +96,7 @@ def _without_seal() -> Iterator[None]:
 
 @contextmanager
 def _without_claims() -> Iterator[None]:
-    """Let a sweep go on after another collection has ended it."""
+    """Let a sweep continue after another collection ends it."""
 
     def write(sweep: Sweep, garbage: MetaRangeId) -> None:
         sweep.store.put_if_absent(sweep_claim_key(sweep.run_id, sweep.marker), garbage.encode())
@@ -150,4 +150,4 @@ MISSING_GUARDS = {
         53, _replaced(_nothing, "sparklake.verbs.purges.purge._refuse_live")
     ),
 }
-"""Guards by what is wrong without them."""
+"""Guards by the fault without them."""

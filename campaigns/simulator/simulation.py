@@ -128,8 +128,8 @@ class Actor:
         return self.chance.choice([each.name for each in self.repo.branches()])
 
     def commit_id(self) -> str:
-        found = self.repo._context.refs.commits.find_by_prefix("", 1000)
-        return self.chance.choice(found).id
+        commits = self.repo._context.refs.commits.find_by_prefix("", 1000)
+        return self.chance.choice(commits).id
 
     def label(self, kind: str) -> str:
         self.number += 1
@@ -169,7 +169,9 @@ class Actor:
     def commit_to(self, branch: str) -> None:
         message = self.label("commit")
         self.run(
-            Commit(branch), lambda: self.repo.branch(branch).commit(message), lambda made: made.id
+            Commit(branch),
+            lambda: self.repo.branch(branch).commit(message),
+            lambda commit: commit.id,
         )
 
     def put_and_commit(self) -> None:
@@ -192,7 +194,7 @@ class Actor:
             lambda: self.repo.merge(
                 source, dest, strategy=strategy, squash=squash, message=self.label("merge")
             ),
-            lambda made: made.id,
+            lambda commit: commit.id,
         )
 
     def revert(self) -> None:
@@ -200,7 +202,7 @@ class Actor:
         self.run(
             Revert(branch, commit, strategy),
             lambda: self.repo.branch(branch).revert(commit, strategy=strategy),
-            lambda made: made[-1].id,
+            lambda commits: commits[-1].id,
         )
 
     def cherry_pick(self) -> None:
@@ -208,12 +210,12 @@ class Actor:
         self.run(
             CherryPick(branch, commit, strategy),
             lambda: self.repo.branch(branch).cherry_pick(commit, strategy=strategy),
-            lambda made: made[-1].id,
+            lambda commits: commits[-1].id,
         )
 
     def undo(self) -> None:
         branch = self.branch()
-        self.run(Undo(branch), lambda: self.repo.branch(branch).undo(), lambda found: found.id)
+        self.run(Undo(branch), lambda: self.repo.branch(branch).undo(), lambda commit: commit.id)
 
     def hard_reset(self) -> None:
         branch, commit = self.branch(), self.commit_id()
@@ -244,11 +246,11 @@ class Actor:
     def read_object(self) -> None:
         ref, path = self.branch(), self.chance.choice(self.workload.paths)
         request = ReadObject(ref, path)
-        self.run(request, lambda: self.repo.stat(ref, path), lambda found: found.checksum)
+        self.run(request, lambda: self.repo.stat(ref, path), lambda info: info.checksum)
 
     def read_head(self) -> None:
         ref = self.branch()
-        self.run(ReadHead(ref), lambda: self.repo.resolve(f"{ref}@"), lambda found: found.id)
+        self.run(ReadHead(ref), lambda: self.repo.resolve(f"{ref}@"), lambda commit: commit.id)
 
 
 _STRATEGIES = ("source-wins", "dest-wins", None)
@@ -472,7 +474,7 @@ def _finish(world: World, repo: Repository) -> None:
 
 
 def _check_all_named(world: World, purged: Purged, *, collects: bool) -> None:
-    """Check that exactly the referenced objects remain after one more collection."""
+    """Expect exactly the referenced objects after another collection."""
     repo = world.repository("checker")
     Contents.of(world, repo).check(purged)
     if collects:

@@ -77,7 +77,7 @@ class SimulatedStore:
         return ContentPart(body[start:stop] if start < stop else b"", len(body))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of objects, each when it is asked for."""
+        """Yield the bytes of objects, each on demand."""
         for key in keys:
             yield self.get(key)
 
@@ -142,8 +142,10 @@ class SimulatedStore:
         """Return the next objects with a key prefix, after a key."""
         root = self._root
         with self.bucket.lock:
-            named = sorted(each for each in self.bucket.bodies if each.startswith(root + prefix))
-            keys = (each.removeprefix(root) for each in named)
+            full_keys = sorted(
+                each for each in self.bucket.bodies if each.startswith(root + prefix)
+            )
+            keys = (each.removeprefix(root) for each in full_keys)
             later = islice((each for each in keys if each > after), PAGE_KEYS)
             return [_stored(each, self.bucket.bodies[root + each]) for each in later]
 

@@ -1,4 +1,4 @@
-"""Kills of streams at every step of a micro-batch.
+"""Kills of streams at every micro-batch step.
 
     python -m campaigns.streams.kills --rounds 40 --seed 1 --table figures.md
 
@@ -145,9 +145,9 @@ class Campaign:
     kills: Counter[str] = field(default_factory=Counter)
 
     def run(self, name: str) -> Cell:
-        """Run a round: the format, the batches of a commit, the kind of kill, and a number.
+        """Run a round by its name: format, batches per commit, kill and number.
 
-        Half of the streams have state, which only rows change that run.
+        Half of the streams have state.
         """
         table_format, every, kind, number = name.split(":")
         random = Random(name)
@@ -200,7 +200,7 @@ class Campaign:
 
 
 def check(repo: Repository, expected: list[int]) -> None:
-    """Check that the table has each row once, and that no commit repeats a micro-batch."""
+    """Check for lost and repeated rows, and for commits with a repeated micro-batch."""
     repo.branch("main").commit("the staged batches", if_needed=True)
     rows = sorted(row.id for row in repo.read("main", TABLE).collect())
     if rows != sorted(expected):
@@ -222,7 +222,7 @@ def _raise() -> None:
 
 
 def run_child(stream: Stream, kill: Kill, dsn: str) -> bool:
-    """Run the stream in a process that kills itself; return whether it did."""
+    """Run the stream in a child with a kill; return whether it died."""
     terms = {
         "stream": [
             stream.repository,
@@ -263,16 +263,16 @@ def child(text: str) -> None:
 def campaign(
     options: Options, spark: SparkSession, dsn: str, folder: Path
 ) -> tuple[Figures, Counter[str]]:
-    """Run rounds of all formats, with commits of one and of three micro-batches."""
+    """Run rounds in all formats, with one and three micro-batches in a commit."""
     with sparklake.connect(dsn=dsn, spark=spark) as lake:
-        made, first = Campaign(lake, spark, dsn, folder), options.seed * 1000
+        state, first = Campaign(lake, spark, dsn, folder), options.seed * 1000
         names = (
             f"{('parquet', 'delta')[at % 2]}:{(1, 3)[at // 2 % 2]}:"
             f"{'sigkill' if number % _SIGKILL_EVERY == 0 else 'raise'}:{number}"
             for at, number in enumerate(range(first, first + options.rounds))
         )
-        figures = run_rounds(MODULE, options, names, made.run)
-    return figures, made.kills
+        figures = run_rounds(MODULE, options, names, state.run)
+    return figures, state.kills
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""Merges of Delta tables that Spark wrote on two branches."""
+"""Merges of Delta tables written by Spark on two branches."""

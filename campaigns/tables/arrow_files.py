@@ -1,4 +1,4 @@
-"""Rows of a table in Arrow, and files of them on a branch."""
+"""Table rows in Arrow, and in files on a branch."""
 
 from __future__ import annotations
 
@@ -43,8 +43,12 @@ def arrow_table(table: Table, is_upper: bool = False, has_part: bool = True) -> 
             else:
                 cells[outer] = row.get(column)
         rows.append(cells)
-    made = pa.Table.from_pylist(rows, schema=schema)
-    return made.rename_columns([each.upper() for each in made.column_names]) if is_upper else made
+    result = pa.Table.from_pylist(rows, schema=schema)
+    return (
+        result.rename_columns([each.upper() for each in result.column_names])
+        if is_upper
+        else result
+    )
 
 
 def put_files(branch: Branch, table: Table, target: Target, random: Random) -> None:

@@ -1,4 +1,4 @@
-"""Random histories of a table, and random layouts of its files, from a seed."""
+"""Random table histories and file layouts, from a seed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class History:
 
 @dataclass(slots=True)
 class Choices:
-    """Chooses operations that a kind of table supports.
+    """A random choice of operations for a kind of table.
 
     Ids are unique, except on the sides of every tenth table, where insertions ignore those there.
     """
@@ -158,7 +158,7 @@ class Choices:
                 yield 0.6, lambda: ChangeFormat(number, random.choice(self.formats))
 
     def _settings(self, table: Table) -> Iterator[tuple[float, Callable[[], Operation]]]:
-        """Yield changes of the schema and of what else a table declares."""
+        """Yield changes of the schema and of other declarations."""
         random, number, kinds = self.random, self.number, self.kinds
         new = [*SHARED_COLUMNS] * 2 + [f"c{number}", f"n.c{number}"]
         new = [each for each in new if each not in table.columns]
@@ -176,7 +176,7 @@ class Choices:
             yield 0.5, lambda: AddCheck(number, random.choice(free))
 
     def _free(self, table: Table, others: Sequence[Row] | None = None) -> list[int]:
-        """Return the ids that a new row may have. `others` are the rows that stay."""
+        """Return the free ids for a new row. `others` are the rows that stay."""
         rows = table.rows.values() if others is None else others
         used = {row[ID] for row in rows} if self.is_unique or others is None else set()
         return [each for each in range(IDS) if each not in used | table.checks]
@@ -207,18 +207,18 @@ class Choices:
         """Return new rows with different ids; at least one."""
         rows = [*table.rows.values()] if others is None else others
         ids = self._free(table, rows) or [IDS + self.number]
-        chosen = self.random.sample(ids, min(len(ids), self.random.randint(1, most)))
-        parts = (self.random.randrange(PARTS) if part is None else part for _ in chosen)
-        return tuple(self._row(table, *each) for each in zip(chosen, parts, strict=True))
+        sample = self.random.sample(ids, min(len(ids), self.random.randint(1, most)))
+        parts = (self.random.randrange(PARTS) if part is None else part for _ in sample)
+        return tuple(self._row(table, *each) for each in zip(sample, parts, strict=True))
 
     def _upsert(self, table: Table) -> Upsert:
         ids = [each for each in range(IDS) if each not in table.checks]
-        chosen = self.random.sample(ids, self.random.randint(1, 4))
-        rows = tuple(self._row(table, each, each % PARTS) for each in chosen)
+        sample = self.random.sample(ids, self.random.randint(1, 4))
+        rows = tuple(self._row(table, each, each % PARTS) for each in sample)
         return Upsert(self.number, rows, self.random.random() < 0.25)
 
     def _overwrite(self, table: Table) -> Overwrite:
-        """Return an overwrite of the table, of a partition, or of other rows."""
+        """Return an overwrite of the table, a partition or other rows."""
         choice, random = self.random.random(), self.random
         if choice < 0.3:
             return Overwrite(self.number, self._rows(table, 6, []))
@@ -233,7 +233,7 @@ class Choices:
         return Overwrite(self.number, rows, Condition(ID, (row_id,)))
 
     def _where(self, table: Table) -> Condition:
-        """Return a condition that usually holds for few rows."""
+        """Return a condition with few matching rows in most cases."""
         choice, random = self.random.random(), self.random
         if choice < 0.7:
             ids = sorted({int(str(row[ID])) for row in table.rows.values()}) or [0]

@@ -22,16 +22,16 @@ def are_disjoint(base: Table, source: Table, dest: Table) -> bool:
 def share_files(
     base: Mapping[str, object], source: Mapping[str, object], dest: Mapping[str, object]
 ) -> bool:
-    """Return whether a side rewrote or removed a file in which the other side changed rows.
+    """Return whether one side rewrote or removed a file with row changes of the other.
 
     The files are given by path, with the deletes that apply to them.
     """
-    gone = [base.keys() - each.keys() for each in (source, dest)]
+    removals = [base.keys() - each.keys() for each in (source, dest)]
     touched = [
         {path for path, deletes in base.items() if path not in each or each[path] != deletes}
         for each in (source, dest)
     ]
-    return bool(gone[0] & touched[1] or touched[0] & gone[1])
+    return bool(removals[0] & touched[1] or touched[0] & removals[1])
 
 
 def _touched(base: Table, table: Table) -> set[object]:
@@ -53,7 +53,7 @@ def _by_id(table: Table) -> dict[object, list[int]]:
 
 
 def _changed_columns(base: Table, table: Table) -> set[str]:
-    """Return the columns whose values differ in rows of base."""
+    """Return the columns with different values in rows of base."""
     old = {row[ID]: row for row in base.rows.values()}
     return {
         name

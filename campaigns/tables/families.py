@@ -1,4 +1,4 @@
-"""One history of a table on branches, run in a layout of its files."""
+"""One table history on branches, in one file layout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class State:
 
 @dataclass(slots=True)
 class Family:
-    """A table on main, and some sides, each a list of states of a branch."""
+    """A table on main, and sides: lists of branch states."""
 
     kind: Kind
     layout: Layout
@@ -96,7 +96,7 @@ class Family:
         return self.repo.create_branch(f"work-{next(self.numbers)}", ref)
 
     def contents(self, contents: Contents) -> Contents:
-        """Return rows without the columns that are null everywhere, in a folder of files."""
+        """Return rows without all-null columns, for a folder of files."""
         if self.kind.format != PARQUET:
             return contents
         names = {name for row in contents for name, value in row if value is not None}

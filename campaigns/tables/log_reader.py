@@ -1,4 +1,4 @@
-"""A small reader of Delta tables in a tree, independent of sparklake's and of Spark.
+"""A small reader of Delta tables in a tree, independent of sparklake and Spark.
 
 It also checks what readers rely on: files that exist, row counts, and row ids.
 """
@@ -30,12 +30,12 @@ _TO_B85 = str.maketrans(_Z85, _B85)
 
 
 class WrongTableError(AssertionError):
-    """A table that readers would reject or read wrongly."""
+    """An unreadable or wrong table."""
 
 
 @dataclass(slots=True)
 class Log:
-    """The state of a table after all commits of its log."""
+    """The table state after all commits of its log."""
 
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     schema: list[dict[str, Any]] = field(default_factory=list)
@@ -109,7 +109,7 @@ def contents_of(log: Log, read: Read) -> Contents:
 
 
 def _columns(fields: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return the names in files of all columns and fields of structs."""
+    """Return the physical names of columns and struct fields."""
     columns: dict[str, list[str]] = {}
     for name, physical in _physical(fields).items():
         (kind,) = (each["type"] for each in fields if each["name"] == name)
@@ -146,10 +146,10 @@ def _rows(
         for name, value in fields["partitionValues"].items()
     }
     vector = fields.get("deletionVector")
-    gone = set(_positions(vector, read)) if vector else set()
-    _require(all(each < count for each in gone), f"the vector of {path} exceeds its rows")
+    deletions = set(_positions(vector, read)) if vector else set()
+    _require(all(each < count for each in deletions), f"the vector of {path} exceeds its rows")
     for at, row in enumerate(table.to_pylist()):
-        if at not in gone:
+        if at not in deletions:
             yield {**row, **parts}
 
 
@@ -166,9 +166,9 @@ def _positions(vector: Mapping[str, Any], read: Read) -> list[int]:
         _require(length == size, "the size of a vector is wrong")
         body = file[offset + 4 : offset + 4 + size]
     _require(struct.unpack_from("<i", body) == (_MAGIC,), "a vector has the wrong magic number")
-    found = list(_roaring(body[4:]))
-    _require(len(found) == vector["cardinality"], "the cardinality of a vector is wrong")
-    return found
+    positions = list(_roaring(body[4:]))
+    _require(len(positions) == vector["cardinality"], "the cardinality of a vector is wrong")
+    return positions
 
 
 def _roaring(body: bytes) -> Iterator[int]:

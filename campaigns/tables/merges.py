@@ -1,4 +1,4 @@
-"""Random histories of two branches over one table, merged, in two layouts of its files.
+"""Random merges of table histories, each in two file layouts.
 
     python -m campaigns.tables.merges --rounds 600 --seed 1 --verbs parquet "delta vectors"
 
@@ -121,7 +121,7 @@ class Campaign:
 
 
 def _compare(one: Outcome, other: Outcome, rule: str) -> None:
-    """Compare the outcomes of two layouts of the same history.
+    """Compare the outcomes in two layouts of one history.
 
     A side that only compacts files has changes beside another format, and in other layouts none.
     """
@@ -309,7 +309,7 @@ class Pair:
         return choices
 
     def _merge_again(self, end: State) -> None:
-        """Merge the result back into source, which may have gone on."""
+        """Merge the result back into source, possibly after more commits there."""
         family, source = self.family, self.source[-1]
         back = family.branch(source.ref)
         behind = State(source.ref, source.effects, source.table)
@@ -329,10 +329,10 @@ class Pair:
     def _pick(self) -> None:
         """Cherry-pick source's last commit, then merge source."""
         dest, source = self.dest[-1], self.source[-1]
-        known = len(self.source[-2].effects)
-        earlier = source.effects[:known]
-        gone = frozenset(version for each in earlier for version in each.removed)
-        picked = tuple(replace(each, spared=gone) for each in source.effects[known:])
+        start = len(self.source[-2].effects)
+        earlier = source.effects[:start]
+        removals = frozenset(version for each in earlier for version in each.removed)
+        picked = tuple(replace(each, spared=removals) for each in source.effects[start:])
         branch = self.family.branch(dest.ref)
         try:
             end = self._merge(source.ref, branch, picked, dest.effects, picks=True)
@@ -351,7 +351,7 @@ def _require_unmoved(branch: Branch, before: str, error: Exception) -> None:
 def _described(
     base: Table, source: Sequence[Effect], dest: Sequence[Effect], contents: Contents
 ) -> str:
-    """Describe both sides, and the differences from the rows that are expected by effect."""
+    """Describe both sides, and the differences from the rows expected by effect."""
     both = (*source, *dest)
     removed = {version for each in both for version in each.removed}
     added = {at: row for each in both for at, row in each.added.items()}
@@ -368,7 +368,7 @@ def _described(
 
 
 def rounds(options: Options, pairs: Sequence[str] = PAIRS) -> Iterator[str]:
-    """Yield the names of the rounds: tables of each kind in turn, and pairs of their sides."""
+    """Yield round names: alternating kinds of tables, and pairs of their sides."""
     names = options.verbs or [each for each in KINDS if each not in SPARK_4_1]
     kinds = [each for each in KINDS if each in names]
     rounds_of_tables = (
@@ -386,7 +386,7 @@ def rounds(options: Options, pairs: Sequence[str] = PAIRS) -> Iterator[str]:
 def campaign(
     options: Options, folder: Path, spark: SparkSession | None, pairs: Sequence[str] = PAIRS
 ) -> tuple[Figures, Campaign]:
-    """Merge pairs of sides of random tables."""
+    """Merge pairs of sides in random tables."""
     state = Campaign(options.seed, folder, spark)
     return run_rounds(MODULE, options, rounds(options, pairs), state.run), state
 

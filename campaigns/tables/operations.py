@@ -32,7 +32,7 @@ _versions = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its columns by their first names, its row versions, and what else it declares."""
+    """A table: columns by their first names, row versions and declarations."""
 
     columns: Mapping[str, str]
     rows: Mapping[Version, Row]
@@ -80,7 +80,7 @@ class Target:
         )
 
     def query(self, rows: Sequence[Row]) -> str:
-        """Return a query of rows, in the number of files."""
+        """Return a row query, split into the number of files."""
         values = ", ".join(
             f"({', '.join(_literal(row.get(column)) for column in self.table.columns)})"
             for row in rows
@@ -129,7 +129,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Operation(ABC):
-    """An operation with a number, which it writes into its rows."""
+    """An operation with a number, written into its rows."""
 
     number: int
 
@@ -142,7 +142,7 @@ class Operation(ABC):
         """Return the statements. `{table}` stands for the table."""
 
     def region(self, target: Target) -> Region | None:
-        """Return the rows that an overwrite replaces, or None for other operations."""
+        """Return the rows replaced by an overwrite, or None for other operations."""
         return None
 
     def _with(self, table: Table, rows: Sequence[Row], others: Mapping[Version, Row]) -> Table:
@@ -217,11 +217,11 @@ class Upsert(Operation):
     deletes: bool
 
     def apply(self, table: Table) -> Table:
-        given = {each[ID]: each for each in self.rows}
-        matched = {row[ID] for row in table.rows.values()} & given.keys()
+        by_id = {each[ID]: each for each in self.rows}
+        matched = {row[ID] for row in table.rows.values()} & by_id.keys()
         rows: dict[Version, Row] = {}
         for version, row in table.rows.items():
-            new = given.get(row[ID])
+            new = by_id.get(row[ID])
             if new is None:
                 rows[version] = row
             elif not self.deletes:
@@ -240,7 +240,7 @@ class Upsert(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite(Operation):
-    """An overwrite of the table, or of the rows of a condition."""
+    """An overwrite of the whole table or the matching rows."""
 
     rows: tuple[Row, ...]
     where: Condition | None = None
@@ -301,7 +301,7 @@ class Restore(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AddColumn(Operation):
-    """A new column of texts, or a field of the struct."""
+    """A new text column, or a struct field."""
 
     name: str
 
@@ -342,7 +342,7 @@ class DropColumn(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Widen(Operation):
-    """A wider type of the column of small numbers."""
+    """A wider type for the column of small numbers."""
 
     def apply(self, table: Table) -> Table:
         return replace(table, is_wide=True)
@@ -364,7 +364,7 @@ class SetProperty(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AddCheck(Operation):
-    """A constraint that excludes an id."""
+    """A constraint against one id."""
 
     id: int
 

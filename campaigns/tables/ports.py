@@ -47,7 +47,7 @@ _ALTERS: frozenset[type[Operation]] = frozenset({AddColumn, SetProperty})
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of table: its format and properties, and the operations that it supports."""
+    """A kind of table: format, properties and supported operations."""
 
     format: str
     operations: frozenset[type[Operation]]
@@ -203,7 +203,7 @@ def _part(table: Table, part: object) -> set[int]:
 
 @contextmanager
 def overwrites(spark: SparkSession, operation: Operation, target: Target) -> Iterator[None]:
-    """Set dynamic overwrites for an operation that replaces partitions."""
+    """Set dynamic overwrites for a partition overwrite."""
     is_dynamic = isinstance(operation, Overwrite) and operation.is_dynamic(target)
     spark.conf.set(_OVERWRITES, "dynamic" if is_dynamic else "static")
     try:
@@ -221,7 +221,7 @@ def run_sql(lake: Lake, branch: Branch, operation: Operation, target: Target) ->
 
 @dataclass(frozen=True, slots=True)
 class SparkPort:
-    """A table of Delta or Iceberg: by edits, by writes of DataFrames, and in SQL of the lake."""
+    """A Delta or Iceberg table: by edits, DataFrame writes, and SQL."""
 
     repo: Repository
     lake: Lake
@@ -288,7 +288,7 @@ class SparkPort:
     def _edit(
         self, branch: Branch, aimed: Sequence[tuple[Operation, Target]]
     ) -> Iterator[dict[str, str]]:
-        """Yield what stands for the table in statements."""
+        """Yield the names of the table for statements."""
         if self.kind.format == DELTA:
             history = any(isinstance(each, Restore) for each, _ in aimed)
             with branch.edit_delta(PATH, history=history) as place:
@@ -330,7 +330,7 @@ class SparkPort:
 def open_port(
     kind: Kind, repo: Repository, lake: Lake, spark: SparkSession | None, folder: Path
 ) -> Port:
-    """Return the port of a kind of table. pyiceberg writes into the folder."""
+    """Return the port for a kind of table. pyiceberg writes into the folder."""
     if kind.format == PARQUET:
         return ParquetPort(repo, lake, spark)
     if kind.is_python:

@@ -1,4 +1,4 @@
-"""Tables that deltalake and pyiceberg write, without Spark."""
+"""Tables written by deltalake and pyiceberg, without Spark."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ _BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), PART))
 
 @dataclass(slots=True)
 class PyIcebergPort:
-    """pyiceberg replaces rows by their ids, each operation in one or two snapshots."""
+    """An Iceberg table; an operation updates rows in one or two snapshots."""
 
     repo: Repository
     folder: Path

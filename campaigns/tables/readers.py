@@ -1,4 +1,4 @@
-"""Readers of tables at a ref, independent of sparklake's and of Spark."""
+"""Table readers at a ref, independent of sparklake and Spark."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _own(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _parquet_rows(files: Mapping[str, Path]) -> Iterator[Row]:
-    """Yield the rows of a folder, with all columns that a file has, as Spark's mergeSchema."""
+    """Yield the rows of a folder with the union of all columns, like Spark's mergeSchema."""
     rows: list[dict[str, Any]] = []
     for path, file in files.items():
         if path.endswith(".parquet"):
@@ -137,7 +137,7 @@ def export_table(repo: Repository, ref: str, folder: Path) -> Path:
 
 
 def data_files(repo: Repository, ref: str) -> Mapping[str, object]:
-    """Return the files that have the rows of the table by path, with what deletes rows in them."""
+    """Return the data files by path, each with its deletes."""
     files = files_of(repo, ref)
     metadata = metadata_of(files)
     if metadata is not None:
@@ -155,7 +155,7 @@ def data_files(repo: Repository, ref: str) -> Mapping[str, object]:
 def read_elsewhere(
     repo: Repository, ref: str, spark: SparkSession | None, table: Table
 ) -> Iterator[str]:
-    """Compare with the rows of other readers; yield the names of those that know the format."""
+    """Compare the rows with other readers; yield the readers' names."""
     files = files_of(repo, ref)
     is_delta = any(each.startswith(_LOG) for each in files)
     is_parquet = not is_delta and metadata_of(files) is None
@@ -193,7 +193,7 @@ def _by_duckdb(repo: Repository, ref: str) -> list[dict[str, Any]]:
 
 
 def _by_deltalake(repo: Repository, ref: str) -> list[dict[str, Any]] | None:
-    """Return the rows, or None for a table with a feature that deltalake does not support."""
+    """Return the rows, or None for a feature without support in deltalake."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaProtocolError
 
@@ -207,7 +207,7 @@ def _by_deltalake(repo: Repository, ref: str) -> list[dict[str, Any]] | None:
 
 
 def _require_same(reader: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Compare the values that are not null: a folder of files does not declare its columns."""
+    """Compare the non-null values: a folder of files declares no columns."""
     one, other = (
         [tuple(each for each in row if each[1] is not None) for row in contents]
         for contents in (table.contents(), in_order(map(flattened, rows)))

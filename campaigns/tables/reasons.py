@@ -1,4 +1,4 @@
-"""The closed list of reasons for which a merge of tables is refused."""
+"""The closed list of refusal reasons for table merges."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _NAMES = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"")
 
 
 class UnknownReasonError(AssertionError):
-    """A refusal whose reason is not in the list."""
+    """A refusal without a listed reason."""
 
 
 def reason_of(text: str) -> str:
-    """Return the name of the first reason whose words a refusal has, outside of names."""
+    """Return the name of the first matching reason; quoted names are ignored."""
     words = _NAMES.sub("'...'", text)
     name = next((name for name, each in _PATTERNS.items() if each.search(words)), None)
     if name is None:

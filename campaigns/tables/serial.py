@@ -1,4 +1,4 @@
-"""Serial orders of the operations of two sides, and the tables that they lead to."""
+"""Serial orders of the operations on two sides, and the resulting tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from campaigns.tables.operations import (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An operation, and the row versions that it removed and added where it ran.
+    """An operation, with the row versions removed and added in its own run.
 
     An overwrite replaces its region, but not `spared` versions, which earlier commits had removed
     there.
@@ -36,8 +36,8 @@ class Effect:
         before, after = change.before.rows, change.after.rows
         region = change.operation.region(target)
         fresh = {at: row for at, row in after.items() if at not in before}
-        written = after if region is not None and region({}) else fresh
-        return Effect(change.operation, before.keys() - after.keys(), written, region)
+        new_rows = after if region is not None and region({}) else fresh
+        return Effect(change.operation, before.keys() - after.keys(), new_rows, region)
 
     def repeat(self, table: Table) -> Table | None:
         """Return the table after the same effect, or None if a removed row is not there.
@@ -60,7 +60,7 @@ class Effect:
         return self.operation.apply(table)
 
     def delete_again(self, table: Table) -> Table | None:
-        """Evaluate a deletion, which other rows may survive, and repeat any other effect."""
+        """Evaluate a deletion again, because other rows may survive it; repeat other effects."""
         return self.repeat(table) if self.added else self.evaluate(table)
 
 
@@ -70,7 +70,7 @@ Step = Callable[[Effect, Table], Table | None]
 def orders(
     table: Table, source: Sequence[Effect], dest: Sequence[Effect], step: Step
 ) -> Iterator[tuple[Table, list[Effect]]]:
-    """Yield the table after each order of both sides' effects that keeps the order of each."""
+    """Yield the table after each interleaving of both sides' effects."""
     if not source and not dest:
         yield table, []
     for side, tails in ((source, (source[1:], dest)), (dest, (source, dest[1:]))):
@@ -87,8 +87,8 @@ def find_order(
     dest: Sequence[Effect],
     step: Step,
     contents: Contents,
-    shown: Callable[[Contents], Contents] = lambda contents: contents,
+    view: Callable[[Contents], Contents] = lambda contents: contents,
 ) -> tuple[Table, list[Effect]] | None:
-    """Return the table and an order that lead to the contents, or None."""
+    """Return the table and an order with these contents, or None."""
     ends = orders(table, source, dest, step)
-    return next((each for each in ends if shown(each[0].contents()) == contents), None)
+    return next((each for each in ends if view(each[0].contents()) == contents), None)

@@ -1,4 +1,4 @@
-"""A Spark session for many tiny tables: one core, and plans that are interpreted."""
+"""A small Spark session for many tiny tables: one core, interpreted plans."""
 
 from __future__ import annotations
 

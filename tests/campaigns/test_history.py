@@ -348,7 +348,7 @@ def random_history(chance: Random) -> list[Call]:
 def request_answer(state: Any, request: Request, at: int) -> Any:
     if isinstance(request, ReadTree):
         branch = state.branches["main"]
-        return dict(branch.shown() if request.ref == "main" else branch.head.tree)
+        return dict(branch.visible_tree() if request.ref == "main" else branch.head.tree)
     return f"p{at}" if isinstance(request, CherryPick) else None
 
 

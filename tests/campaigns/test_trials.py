@@ -74,9 +74,9 @@ def test_every_case_changes_what_is_compared(folder: Path, name: str) -> None:
     create_repository(lake, "lake", str(folder / "lake"))
     case, scene = CASES[name], Scene(lake, "lake", "r000001", f"file://{folder}/rounds")
     case.prepare(scene)
-    before = state_of(scene), case.found(scene) if name != "export" else None
+    before = state_of(scene), case.effects(scene) if name != "export" else None
     case.run(scene)
-    assert (state_of(scene), case.found(scene)) != before
+    assert (state_of(scene), case.effects(scene)) != before
     check_repository(scene.repository)
 
 
