@@ -13,6 +13,7 @@ COMMANDS = {
     *(
         "billion",
         "bucket_listing",
+        "call_counts",
         "check",
         "cluster_scale",
         "compare",
