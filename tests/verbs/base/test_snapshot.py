@@ -20,7 +20,8 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.kernel_choice import is_compiled
-from sparklake.graveler.sstable.range_files import _RefetchedContent, tree_file_key
+from sparklake.graveler.ports import FetchedContent
+from sparklake.graveler.sstable.range_files import tree_file_key
 from sparklake.graveler.sstable.reader import DataBlocks
 from sparklake.stores.objects.local.store import LocalStore
 from sparklake.testing.lakes import files_below, namespace_of, stage_table
@@ -30,7 +31,7 @@ from tests.support.lakes import put_sizes, stage_sizes
 
 PATHS = [f"{folder}/{number:03}.csv" for folder in ("a", "ž", "z z") for number in range(120)]
 
-_READ = _RefetchedContent.__getitem__
+_READ = FetchedContent.__getitem__
 
 
 @pytest.fixture
@@ -260,7 +261,7 @@ def test_a_single_object_opens_one_data_block(lake: Lake, folder: Path) -> None:
     assert len(directory.last_keys) > 20
     assert len(directory.ids) == 0, "ids take most of the memory of a directory"
     assert directory.numbers.base is None, "nor are they kept by a part of their bytes"
-    with mock.patch.object(_RefetchedContent, "__getitem__", autospec=True) as read:
+    with mock.patch.object(FetchedContent, "__getitem__", autospec=True) as read:
         read.side_effect = _READ
         assert view.stat("k/02345").size == 2345
     ((_, part),) = (each.args for each in read.call_args_list)
