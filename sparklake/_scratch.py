@@ -1,4 +1,4 @@
-"""Temporary folders of processes; the next process removes those of dead ones."""
+"""Temporary folders per process; a later process removes those of dead processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _held: list[int] = []
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder, by default in that for large temporary files."""
+    """Yield a temporary folder, by default inside the one for large files."""
     home = _home(root or disk_root(), os.getpid())
     # Late writes of another process into the folder are removed with this process's folder.
     with tempfile.TemporaryDirectory(dir=home, ignore_cleanup_errors=True) as folder:

@@ -1,4 +1,4 @@
-"""The frames of an error that are the user's own, for notebooks."""
+"""The user's own frames of an error, for notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN = (
 
 
 def own_frames(error: BaseException) -> Iterator[str]:
-    """Yield the lines of the user's own code that led to an error."""
+    """Yield the user's own source lines behind an error."""
     for frame in traceback.extract_tb(error.__traceback__):
         if not frame.filename.startswith(_HIDDEN) and frame.line:
             is_cell = "ipykernel_" in frame.filename or frame.filename.startswith("<ipython-input")

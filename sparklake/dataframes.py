@@ -115,7 +115,7 @@ _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
 
 
 class WriterChain(Chain):
-    """What writers share: partition columns, and layouts that only Spark's catalog has."""
+    """Common parts of writers: partition columns, and layouts only supported by Spark's catalog."""
 
     def __init__(self) -> None:
         super().__init__()

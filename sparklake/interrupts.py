@@ -194,6 +194,6 @@ EARLY_HANDLERS: list[object] = []
 
 
 def hand_over_interrupts() -> None:
-    """Have an interrupt raise KeyboardInterrupt from now on, as usual."""
+    """Restore Python's handler, so interrupts raise KeyboardInterrupt."""
     if signal.getsignal(signal.SIGINT) in EARLY_HANDLERS:
         signal.signal(signal.SIGINT, signal.default_int_handler)

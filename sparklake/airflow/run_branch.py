@@ -123,7 +123,7 @@ def _tasks_that_may_fail_unnoticed(group: TaskGroup) -> list[Any]:
 
 def _report_of(branch: str, dest: str) -> Any:
     def report(context: Any) -> None:
-        """Log the branch that holds the work of a failed task."""
+        """Log the branch with a failed task's work."""
         source, target = (context["task"].render_template(each, context) for each in (branch, dest))
         _LOG.error(
             "%(source)s is not merged into %(target)s, and remains until it expires. Look at what "

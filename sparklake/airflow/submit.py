@@ -102,7 +102,7 @@ class SparklakeSubmitOperator(SparkSubmitOperator):
         return document
 
     def _raise_reported(self, document: Any, error: Exception) -> None:
-        """Raise the reported error of the job, or else that of spark-submit."""
+        """Raise the job's reported error, or the error of spark-submit."""
         message = message_of(document)
         if message is None:
             raise error

@@ -1,4 +1,4 @@
-"""Names of Airflow 2.10 and 3, whose modules differ."""
+"""Names with different modules in Airflow 2.10 and 3."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, Iterable[pa.Recor
 
 
 def _encode_and_run(encode: Body, body: Body, rows: pa.Table) -> list[pa.RecordBatch]:
-    """Run both bodies over rows in order, which need no files."""
+    """Run both bodies in memory, because ordered rows need no sort files."""
     return list(body(encode(sort.source_batches(rows))))
 
 

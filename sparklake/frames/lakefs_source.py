@@ -1,4 +1,4 @@
-"""The format `lakefs` of Spark's own stream reader: the rows that commits add to a table."""
+"""The `lakefs` format for Spark's stream reader: rows added to a table by commits."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class LakefsSource(DataSource):
 
 
 class ScanTask(InputPartition):
-    """The slices that one task reads."""
+    """The slices for one task."""
 
     def __init__(self, files: Sequence[ScanFile]) -> None:
         super().__init__(None)
@@ -158,7 +158,7 @@ def _task_rows(partition: InputPartition, schema: StructType) -> Iterator[pa.Rec
 
 
 class LakefsStreamReader(DataSourceStreamReader):
-    """Reads the files that the commits of a branch add, between two commits as offsets."""
+    """A reader of files added by a branch's commits, with commits as offsets."""
 
     def __init__(
         self, target: TableTarget, schema: StructType, from_ref: str | None, *, skips: bool

@@ -53,7 +53,7 @@ def reverting_line(commit_id: CommitId) -> str:
 
 
 def reverted_commit(commit: Commit) -> str | None:
-    """Return the id of the commit that a revert undoes, by its message."""
+    """Return the id of the undone commit from a revert's message."""
     match = _REVERTED.search(commit.message)
     return None if match is None else match[1]
 

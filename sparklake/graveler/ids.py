@@ -34,7 +34,7 @@ _ID = re.compile("[0-9a-f]{64}")
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text has the form of the id of a range or tree."""
+    """Return whether a text looks like a range or tree id."""
     return _ID.fullmatch(text) is not None
 
 

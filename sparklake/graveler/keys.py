@@ -20,7 +20,7 @@ def object_key(path: str) -> bytes:
 
 
 def existing_key(path: str) -> bytes:
-    """Return the key of an existing object, which any program may have written."""
+    """Return the key of an existing object, possibly written by another program."""
     _check_text(path)
     try:
         key = path.encode()

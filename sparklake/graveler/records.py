@@ -36,7 +36,7 @@ class ValueRecord:
 
 
 def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Return the stored form of a record, after checks of its sizes."""
+    """Check the sizes of a record, and encode it."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"a key must have 1 to {MAX_KEY_BYTES} bytes, but this one has {len(key)}: {key[:80]!r}"

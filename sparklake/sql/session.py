@@ -1,4 +1,4 @@
-"""A session of SQL: the repository in use, and the statements that run in it."""
+"""An SQL session: the current repository and its statements."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class SqlSession:
     def _folder(
         self, branch: Branch, table: TableVersion, static: Mapping[str, str], inserted: DataFrame
     ) -> str:
-        """Return the folder in a table of a partition with the values of SQL."""
+        """Return a partition's folder in a table, from SQL values."""
         if not static:
             return ""
         types = {name: inserted.schema[name].dataType.simpleString() for name in static}

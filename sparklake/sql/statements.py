@@ -1,4 +1,4 @@
-"""Lake tables in a statement: where their names occur, and what the statement does."""
+"""Lake tables in a statement: positions of their names, and the statement's effect."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, with the lake tables that it reads and at most one that it changes."""
+    """A statement, with the lake tables to read and at most one to change."""
 
     text: str
     sources: Sequence[Reference] = ()
@@ -266,7 +266,7 @@ def _with_action(text: str, tokens: Sequence[Token], tree: exp.Expr, finder: _Fi
 
 
 def _changed(tree: exp.Expr) -> tuple[exp.Table | None, Action]:
-    """Return the table that a statement changes, in a lake or not."""
+    """Return the target table of a statement, in a lake or not."""
     action, changed = Action.READ, None
     if isinstance(tree, exp.Insert):
         action, changed = Action.INSERT, tree.this
@@ -485,7 +485,7 @@ def inserted_query(statement: Statement) -> Query:
 
 
 def _partition(text: str, clause: exp.Expr, tokens: Sequence[Token]) -> dict[str, str | None]:
-    """Return the columns of PARTITION (...), and the texts of their values."""
+    """Return the columns and value texts of PARTITION (...)."""
     names, parts = list[str](), [list[Token]()]
     for each in clause.expressions:
         column, value = (each.this, each.expression) if isinstance(each, exp.EQ) else (each, None)
@@ -538,7 +538,7 @@ class NewTable:
 
 
 def created_table(statement: Statement) -> NewTable:
-    """Return what a CREATE TABLE creates.
+    """Return the table that a CREATE TABLE creates.
 
     Raises:
         InvalidInputError: It has neither a query nor columns with types only, or a clause other

@@ -57,7 +57,7 @@ def packed_rows(batches: Batches) -> BatchStream:
 
 
 def range_blocks(store: ObjectStore, batches: Batches) -> Iterator[Block]:
-    """Yield the records of each range, for tasks of ranges."""
+    """Yield the records of each range, for range tasks."""
     for ranges in decode_tasks(batches, tuple[RangeInfo, ...]):
         for group in read_together(ranges):
             yield from read_each(store, group)

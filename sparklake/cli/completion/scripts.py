@@ -8,7 +8,7 @@ INSTRUCTION = "_SPARKLAKE_COMPLETE"
 """The variable that makes the program print candidates for the shell that it names."""
 
 BASH_WORD = "_SPARKLAKE_COMPLETE_WORD"
-"""The variable with the text that bash replaces, which begins after the last ':' or '='."""
+"""The variable with the text that bash replaces, which starts after the last ':' or '='."""
 
 
 _BASH = r"""

@@ -89,7 +89,7 @@ def void_columns(schema: StructType) -> list[str]:
 
 
 def _with_types(own: Any, stored: DataType | None) -> Any:
-    """Return a type whose voids have the stored types. Spark casts no keys of maps."""
+    """Return a type with stored types in place of voids. Spark casts no keys of maps."""
     if isinstance(own, NullType):
         return own if stored is None else stored
     if isinstance(own, StructType) and isinstance(stored, StructType):

@@ -66,7 +66,7 @@ _JSON = {
 
 @dataclass(frozen=True, slots=True)
 class RowMerge:
-    """The merged rows of a table, as DataFrames that are computed on demand.
+    """The merged rows of a table, as lazy DataFrames.
 
     `rows` has one row per key with a change, a conflict or an invalid key, or a row that `both`
     sides changed in files of their own. Persist it for several jobs.
@@ -286,7 +286,7 @@ def _states(sides: RowSides, schema: StructType, key: Sequence[str]) -> DataFram
 
 
 def added_keys(merge: RowMerge) -> DataFrame:
-    """Return the keys that a side added, as far as the files show.
+    """Return the keys added by a side, as far as the files show.
 
     Only key columns are read. Each has a struct of its columns, the number of dest's rows, and the
     side.
@@ -333,7 +333,7 @@ def _is_ranged(field: StructField) -> bool:
 def with_repeated(
     merge: RowMerge, added: DataFrame, ranges: Sequence[Mapping[str, str]], dest: DataFrame
 ) -> RowMerge:
-    """Add the added keys that dest also has in unchanged files to the invalid ones.
+    """Mark added keys as invalid if unchanged files of dest contain them.
 
     The ranges are those of `key_ranges`, for Spark to skip files.
     """
@@ -417,7 +417,7 @@ def _is_same(schema: StructType, one: str, other: str) -> Column:
 
 
 def _cell_outcome(schema: StructType, name: str) -> Column:
-    """Return the outcome of a cell of a row in source and dest."""
+    """Return the merge outcome for one column of a row."""
     kind, base = schema[name].dataType, F.col(BASE).isNotNull()
     cell = {side: comparable(F.col(side).getField(name), kind, kind) for side in SIDES}
     flags = (cell[one].eqNullSafe(cell[other]) for one, other in _PAIRS)

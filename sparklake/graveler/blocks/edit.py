@@ -103,7 +103,7 @@ def tombstones(block: Block) -> Block:
 
 def _check(keys: pa.BinaryArray) -> None:
     wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES)
-    # Only a key that loses its prefix can be empty or begin with '/'.
+    # Only a key that loses its prefix can be empty or start with '/'.
     wrong = pc.or_(wrong, pc.or_(pc.equal(keys, b""), pc.starts_with(keys, b"/")))
     for key in keys.filter(wrong).slice(0, 1).to_pylist():
         raise InvalidKeyError(

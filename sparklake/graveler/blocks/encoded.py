@@ -116,7 +116,7 @@ class EncodedRecords:
         return not len(self.unordered())
 
     def unordered(self) -> Positions:
-        """Return the rows whose key is not below the next one."""
+        """Return the rows with a key at or above the next key."""
         keys = self.key_array()
         return np.flatnonzero(~np.asarray(pc.less(keys[:-1], keys[1:])))
 

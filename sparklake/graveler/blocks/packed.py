@@ -88,7 +88,7 @@ def unpacked(parts: Sequence[tuple[PackedBlocks, Sequence[int]]], last_ids: Ids)
 def _unordered_blocks(
     records: EncodedRecords, parts: Sequence[tuple[PackedBlocks, Sequence[int]]], counts: Positions
 ) -> Positions:
-    """Return the data blocks after which, or in which, keys of one file are out of order."""
+    """Return the data blocks with out-of-order keys, inside or at the end."""
     ends = np.cumsum(counts)
     file_ends = ends[np.cumsum([len(numbers) for _, numbers in parts]) - 1] - 1
     rows = np.setdiff1d(records.unordered(), file_ends)

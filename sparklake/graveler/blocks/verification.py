@@ -53,7 +53,7 @@ def id_problem(block: Block, encoded: EncodedRecords) -> str:
 
 
 def key_problem(encoded: EncodedRecords) -> str:
-    """Describe verified records whose keys are not paths, or return ""."""
+    """Describe verified records with keys other than paths, or return ""."""
     keys = encoded.key_array()
     wrong = mask_of(pc.greater(pc.binary_length(keys), MAX_KEY_BYTES))
     if wrong.any():

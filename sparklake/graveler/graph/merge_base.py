@@ -109,7 +109,7 @@ def ahead_behind(
     own = 0  # The number of queued commits that only one side contains.
 
     def meet(commit: CommitId, side: int) -> int:
-        """Note a side that contains a commit; return the change of `own`."""
+        """Add a side to a commit's sides; return the change of `own`."""
         before = sides.get(commit, 0)
         sides[commit] = before | side
         if not before:

@@ -1,4 +1,4 @@
-"""Change summaries prove that a commit did not touch a path, to speed up path logs."""
+"""Change summaries of commits, to skip commits in path logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reuse of the pieces written by an attempt that lost a race.
+"""Reuse of pieces from an earlier attempt, after a lost race.
 
 The result of a piece depends only on its own sides. If two plans share consecutive pieces, both
 therefore produce the same tree between the first and the last key of these pieces.

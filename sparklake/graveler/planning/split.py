@@ -1,4 +1,4 @@
-"""Splitting of records into ranges, and stitching of ranges."""
+"""Split records into ranges, and stitch ranges."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ class Collections(Protocol):
     def begin(
         self, *, trees: bool = False, expires: bool = True, rows: bool = True
     ) -> RepositorySnapshot:
-        """Raise the fence of all branches; return the repository as of this moment.
+        """Raise the fence of all branches; return a snapshot from this moment.
 
-        The staged rows are copied meanwhile, unless `rows` is False.
+        The staged rows are copied concurrently, unless `rows` is False.
 
         With `trees`, trees not retained are released at that moment: their commits count as
         collected since then. Otherwise, `collecting` is only a forecast.

@@ -172,7 +172,7 @@ def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Blo
 
 
 def tree_file(store: ObjectStore, table_id: str) -> Content:
-    """Return the content of a tree file, of which only requested slices are read if possible."""
+    """Return the content of a tree file, read in requested slices if possible."""
     return next(iter(store.get_many([tree_file_key(table_id)])))
 
 
@@ -226,7 +226,7 @@ def _range(store: ObjectStore, info: RangeInfo, file: Content) -> Block:
 def _read_table(
     file: Content, table_id: str, kind: str, *, trusted: bool = False, lenient: bool = False
 ) -> Block:
-    """Return the records of a table of any writer. Record ids are added to lakeFS's records.
+    """Return the records of a tree file from any writer. Record ids are added to lakeFS's records.
 
     The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
     when it is opened.

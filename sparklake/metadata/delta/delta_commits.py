@@ -81,7 +81,7 @@ class DeltaCommit:
 
 
 def last_fields(commits: Sequence[DeltaCommit], kind: str) -> Mapping[str, Any] | None:
-    """Return the fields of the last action of a kind in several commits."""
+    """Return the fields of the latest action with the given kind."""
     return next(filter(None, (each.last(kind) for each in commits[::-1])), None)
 
 

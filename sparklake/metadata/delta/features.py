@@ -69,7 +69,7 @@ FEATURES: Mapping[str, str | None] = {
 
 
 def check_ordered_by_log(protocol: Mapping[str, Any] | None, table: str) -> None:
-    """Reject a table whose log does not contain the whole table."""
+    """Reject a table with an incomplete log."""
     if problem := problem_of_log(protocol, table):
         raise InvalidInputError(problem)
 
@@ -91,7 +91,7 @@ def problem_of_log(protocol: Mapping[str, Any] | None, table: str) -> str:
 
 
 def unmergeable_features(protocol: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a description of each feature of a table that merges reject."""
+    """Describe each table feature that merges reject."""
     reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
     if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
         yield f"protocol ({reader}, {writer}), which requires a later version of sparklake"

@@ -41,7 +41,7 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
 def rewritten_columns(
     batch: pa.RecordBatch, kind: str, names: Container[str], rewrite: Rewrite
 ) -> pa.RecordBatch:
-    """Rewrite the fields of the given names in actions of a kind."""
+    """Rewrite the given fields in actions of a kind."""
     at = batch.schema.get_field_index(kind)
     if at < 0 or batch.column(at).null_count == len(batch):
         return batch

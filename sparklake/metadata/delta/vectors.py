@@ -68,7 +68,7 @@ def decode_vector(descriptor: Mapping[str, Any], file: bytes | None = None) -> P
 
 
 def inline_rows(fields: Mapping[str, Any]) -> Positions:
-    """Return the deleted rows of a file whose vector, if it has one, is in the log."""
+    """Return the deleted rows of a file; its vector, if any, is inline in the log."""
     descriptor = fields.get("deletionVector")
     return decode_vector(descriptor) if descriptor else positions()
 

@@ -1,4 +1,4 @@
-"""The content of metadata.json as a dictionary, for changes that keep unknown fields."""
+"""metadata.json as a dictionary, to keep unknown fields in changes."""
 
 from __future__ import annotations
 

@@ -44,12 +44,12 @@ def edited(copy: Document, before: Document, path: str) -> Document:
 
 
 def without_places(document: Document) -> Document:
-    """Return the metadata of a table whose new files go below its location."""
+    """Return the metadata without custom file locations."""
     return with_properties(document, dict.fromkeys(_PLACES))
 
 
 def identity_columns(document: Document) -> list[str]:
-    """Return the top-level columns by whose values a table is partitioned."""
+    """Return the top-level partition columns of a table."""
     specs = {each["spec-id"]: each["fields"] for each in document.get("partition-specs") or []}
     schemas = document.get("schemas") or [document.get("schema") or {}]
     names = {each["id"]: each["name"] for one in schemas for each in one.get("fields", [])}

@@ -45,7 +45,7 @@ class FileKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A live entry with the values that it inherits. `manifest` is the path of its manifest."""
+    """A live entry with its inherited values. `manifest` is the path of its manifest."""
 
     fields: ById
     file: TableFile
@@ -61,7 +61,7 @@ class Entry:
         return number
 
     def added(self, snapshot: int) -> ById:
-        """Return an entry that adds the file, with values that it inherits."""
+        """Return an entry for an added file, with inherited values."""
         file = {**self.fields[_FILE]}
         if _FIRST_ROW in file:
             file[_FIRST_ROW] = None
@@ -229,7 +229,7 @@ class ManifestList:
 
 
 def _summary_fields(avro: AvroFile) -> list[int]:
-    """Return the ids of the fields in the summary of a partition column."""
+    """Return the field ids of a partition summary."""
     kinds = [each["type"] for each in avro.schema["fields"] if each["id"] == _PARTITIONS]
     arrays = (each for kind in kinds for each in (kind if isinstance(kind, list) else [kind]))
     fields = [each["items"]["fields"] for each in arrays if each != "null"]

@@ -56,7 +56,7 @@ def current_metadata(names: Iterable[str]) -> str | None:
 
 
 def next_metadata(name: str | None, unique: str) -> str:
-    """Return the name of the metadata after a file, None for that of a new table.
+    """Return the file name of the next metadata; None means a new table.
 
     Names of catalogs contain a `unique` text, those of tables in a folder are only numbered.
     """

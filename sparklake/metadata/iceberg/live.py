@@ -1,4 +1,4 @@
-"""The live data files of a snapshot, and which deletes apply to them."""
+"""The live data files of a snapshot, with their deletes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table metadata of Iceberg: the fields of metadata.json that reads need."""
+"""Iceberg table metadata: the metadata.json fields required for reads."""
 
 from __future__ import annotations
 

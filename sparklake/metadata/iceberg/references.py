@@ -1,4 +1,4 @@
-"""Files that the metadata of a table references."""
+"""Files referenced by table metadata."""
 
 from __future__ import annotations
 

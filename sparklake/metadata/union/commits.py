@@ -100,12 +100,12 @@ class CommitsApart(Generic[Commit]):
 
     @property
     def shared(self) -> set[str]:
-        """The origins of the commits that base or source has."""
+        """The origins of base and source commits."""
         return {each.origin for each in (*self.base, *self.source)}
 
     @property
     def ours(self) -> list[Commit]:
-        """The commits that only dest has."""
+        """The commits unique to dest."""
         shared = self.shared
         return [each for each in self.dest if each.origin not in shared]
 

@@ -1,4 +1,4 @@
-"""A table's files, by the merge sides that have them."""
+"""Table files, grouped by the merge sides that contain them."""
 
 from __future__ import annotations
 

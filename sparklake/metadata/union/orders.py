@@ -1,4 +1,4 @@
-"""Orders of both sides' commits that overwrite rows."""
+"""Orders of overwrites on both sides."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class VectorUnion:
 
 @dataclass(frozen=True, slots=True)
 class VectorOverlap:
-    """The rows that both sides deleted, or both restored."""
+    """The rows deleted, or restored, by both sides."""
 
     rows: Positions
 

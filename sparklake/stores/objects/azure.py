@@ -57,7 +57,7 @@ _ENVIRONMENT = ("AZURE_", "IDENTITY_", "MSI_")
 
 @dataclass(frozen=True, slots=True)
 class AzureContainer:
-    """A container of an account, by the host of its Blob API."""
+    """A container in an account, identified by its Blob API host."""
 
     host: str
     name: str
@@ -183,7 +183,7 @@ def _variable(*names: str) -> str:
 
 
 def _own_host() -> str:
-    """Return the host of the account that the environment has settings for, or "".
+    """Return the host of the account in the environment settings, or "".
 
     Accounts in different clouds may have the same name.
     """

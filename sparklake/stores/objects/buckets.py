@@ -67,7 +67,7 @@ class BucketStore(ObjectStore):
 
     @abstractmethod
     def _content(self, key: str) -> Content:
-        """Return the bytes of an object, or of one above WHOLE_BYTES, a content read in slices."""
+        """Return the bytes of an object, or sliced content above WHOLE_BYTES."""
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         return self._put_all(bodies, self.put_if_absent)
@@ -91,7 +91,7 @@ class BucketStore(ObjectStore):
 
     @abstractmethod
     def _swap(self, key: str, body: bytes) -> bool:
-        """Look an object up and replace this version; return False if it changed meanwhile."""
+        """Look an object up and replace this version; return False if it changed since then."""
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         check_prefix(prefix)
@@ -118,7 +118,7 @@ class BucketStore(ObjectStore):
             return [key for key, future in writing.items() if future.result()]
 
     def _entry(self, key: str, size: int | None) -> str:
-        """Return the key of a listed object of a size, or of a folder; "" for a marker.
+        """Return the key of a listed object or folder; "" for a folder's empty object.
 
         Consoles and Hadoop write an empty object for a directory.
         """

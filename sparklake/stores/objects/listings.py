@@ -22,7 +22,7 @@ _MAX_ENTRIES = 100_000
 
 @runtime_checkable
 class ListsColumns(Protocol):
-    """A store that lists faster than by one value for each object."""
+    """A store with a listing faster than one value per object."""
 
     def scan_level(self, prefix: str) -> Iterator[StoredFolder | None]:
         """Yield one level: each folder, and None for each other entry."""

@@ -79,7 +79,7 @@ def open_store(uri: str) -> ObjectStore:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Return the canonical root of a bucket or file system, and the key of an address in it."""
+    """Split an address into the canonical root of its store and the key."""
     return provider_of(uri).split(uri)
 
 

@@ -1,4 +1,4 @@
-"""An object store in a bucket or container of any service that obstore supports."""
+"""An object store in a bucket or container of any obstore service."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Bucket(Hashable, Protocol):
         """The remedy for missing or rejected credentials: an imperative for messages."""
 
     def settings(self) -> Hashable:
-        """Return what selects the endpoint and the credentials, such as the environment.
+        """Return the inputs for endpoint and credentials, such as the environment.
 
         A client is created for each value, once per process.
         """

@@ -78,7 +78,7 @@ class LockTimeout(psycopg.errors.LockNotAvailable):
 class Session(psycopg.Connection[TupleRow]):
     """A connection with reports of long waits for locks, and few round trips.
 
-    The statements that begin a transaction travel with its first statement, if the connection just
+    The statements that start a transaction travel with its first statement, if the connection just
     answered: nothing is committed by then, but a dead connection could not be replaced.
     """
 
@@ -88,7 +88,7 @@ class Session(psycopg.Connection[TupleRow]):
     _is_direct = False
     _answered = 0.0
     _bound: int | None = None
-    """The lock timeout of a transaction that begins with its first statement."""
+    """The lock timeout of a transaction that starts with its first statement."""
     _deadline: float | None = None
 
     def look_for_pooler(self) -> None:

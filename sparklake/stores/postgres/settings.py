@@ -1,4 +1,4 @@
-"""The settings of one repository, and the guards in the rows of its branches."""
+"""Repository settings, and guards in its branch rows."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def with_branch_queue(
 ) -> T:
     """Retry lost races in the branch's FIFO queue, which bounds starvation.
 
-    `first` is the first attempt without a queue; it may use what was read before.
+    `first` is the first attempt without a queue; it may use earlier reads.
     """
     branches = context.refs.branches
     if not branches.is_turn_held(branch):

@@ -96,7 +96,7 @@ def _explained(
         if not is_logged(context, position):
             # The ref store is an older copy: only what it logged after the dump counts.
             return log.reached(dumped, position.operation)
-        # The log is not older than the dump, so a ref that is where it says has moved since.
+        # The log is not older than the dump, so a ref at its logged position moved since then.
         return {
             each.name
             for each in moved

@@ -98,7 +98,7 @@ def tag_notes(tags: Sequence[TagInfo]) -> dict[str, TagNote]:
 def with_tag_notes(
     refs: RefsSnapshot, settings: DumpSettings | None, renames: Mapping[str, str]
 ) -> RefsSnapshot:
-    """Add the notes of tags to the refs of a dump. `renames` may begin with `tags/`."""
+    """Add tag notes to dumped refs. `renames` may start with `tags/`."""
     notes = {} if settings is None else settings.tags
     by_name = {renames.get(f"tags/{old}", renames.get(old, old)): notes[old] for old in notes}
     tags = (

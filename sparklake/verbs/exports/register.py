@@ -1,4 +1,4 @@
-"""Registration of exported Iceberg tables in a catalog of the Spark session."""
+"""Registration of exported Iceberg tables in a Spark catalog."""
 
 from __future__ import annotations
 

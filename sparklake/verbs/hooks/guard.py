@@ -164,7 +164,7 @@ def get_hook_run(context: Context, run_id: str) -> HookRun:
     return run
 
 
-# --- what is declared -----------------------------------------------------------------------------
+# --- declared hooks -------------------------------------------------------------------------------
 
 
 def _files(context: Context, tree: MetaRange, prefix: bytes) -> Iterator[Record]:

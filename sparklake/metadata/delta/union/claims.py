@@ -42,7 +42,7 @@ def check_names(base: LogSide, source: LogSide, dest: LogSide) -> None:
 def check_domains(
     before: Mapping[str, Any], after: Mapping[str, Any], changer: str, others: Iterable[DeltaCommit]
 ) -> None:
-    """Reject dropped columns that the other side's domains refer to."""
+    """Reject dropped columns still used by the other side's domains."""
     old, new = columns_of(before), columns_of(after)
     texts = [
         str(fields.get("configuration"))

@@ -308,7 +308,7 @@ def _encoded(value: Any) -> str:
 
 
 def _without_notes(value: Any, *names: str) -> Any:
-    """Return a part of a schema without notes of columns, by default those of column mapping."""
+    """Strip column metadata from a schema, by default the fields for column mapping."""
     dropped = names or (COLUMN_ID, PHYSICAL)
     if isinstance(value, list):
         return [_without_notes(each, *dropped) for each in value]

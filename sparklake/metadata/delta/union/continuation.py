@@ -1,4 +1,4 @@
-"""The continuation of dest's log: what depends on the place of a commit in it."""
+"""The continuation of dest's log: fields that depend on a commit's position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges of rows as Delta commits: the part of a log to edit, and the edit in dest's log."""
+"""Row merges as Delta commits: the log slice to edit, and the edit in dest's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a table's metadata that only grow: column ids, and the marks of identity columns."""
+"""Growing values in table metadata: column ids and identity high-water marks."""
 
 from __future__ import annotations
 

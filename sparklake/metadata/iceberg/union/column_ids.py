@@ -1,4 +1,4 @@
-"""The ids of columns, which each side of a merge assigns by itself."""
+"""Column ids, assigned independently by each merge side."""
 
 from __future__ import annotations
 

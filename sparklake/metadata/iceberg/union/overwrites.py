@@ -85,7 +85,7 @@ def _region(commit: IcebergCommit, side: Table | None) -> _Region | None:
 
 
 def _left(commit: IcebergCommit, side: Table) -> set[tuple[object, ...]]:
-    """Return the partitions in which files were left, among those with added files."""
+    """Return the partitions with added files that still have older files."""
     listed = side.list_of(commit.snapshot)
     partitions = {_partition(each) for each in commit.data_added}
     remaining: set[tuple[object, ...]] = set()

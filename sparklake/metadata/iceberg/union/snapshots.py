@@ -1,4 +1,4 @@
-"""The snapshots of an Iceberg table as commits: what each one added and removed."""
+"""Iceberg snapshots as commits: the files added and removed by each."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Table:
         return self._manifests[path]
 
     def find_manifest(self, path: str) -> ManifestFile | None:
-        """Return a manifest that was read."""
+        """Return an already read manifest."""
         return self._manifests.get(path)
 
     def commits(self, after: int | None) -> list[IcebergCommit]:

@@ -164,7 +164,7 @@ class LocalStore:
         return f"{folder}/{_new_stem()}"
 
     def temporary_files(self) -> Iterator[StoredObject]:
-        """Yield the files in the store's folders of temporary files, and in those of its runs."""
+        """Yield the files in the store's folders for temporary files and runs."""
         for folder in self._temporary_folders():
             with local_files.store_errors(folder), suppress(*local_files.NO_FILE_ERRORS):
                 yield from _temporary_files(self.root, folder)
