@@ -48,3 +48,11 @@ def _some(positions: Sequence[int]) -> str:
     text = ", ".join(map(str, positions[:_SHOWN]))
     more = len(positions) - _SHOWN
     return f"{noun} {text} and {more:,} more" if more > 0 else f"{noun} {text}"
+
+
+def rewritten_without(writer: str, column: str, owner: str) -> UnmergeableTableError:
+    """Return the conflict on a column whose values are in files of one side only."""
+    return UnmergeableTableError(
+        f"{writer} rewrote rows without the column {column!r}, which {owner} still has. Drop it on "
+        "both sides first, such as by a cherry-pick of the commit that dropped it"
+    )

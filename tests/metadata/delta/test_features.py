@@ -13,6 +13,7 @@ from sparklake.metadata.delta.delta_commits import DeltaCommit
 from sparklake.metadata.delta.features import FEATURES
 from sparklake.metadata.delta.union.liveness import live_after
 from sparklake.metadata.delta.union.log_sides import LogSide, UnionSignature
+from sparklake.metadata.delta.union.rows import row_settings
 from sparklake.metadata.delta.union.unite import united
 from sparklake.metadata.union.conflicts import UnmergeableTableError
 from tests.support.cases import for_each
@@ -156,6 +157,23 @@ def test_struct_fields_are_matched_by_id() -> None:
     refused(struct(x), [NEW], [[settings(struct({**x, "type": "string"}))]], "its type")
     plain = [table(column("s", 0, {"type": "struct", "fields": [column(n)]})) for n in "xy"]
     refused(plain[0], [NEW], [[settings(plain[1])]], "its type")
+
+
+def test_rewritten_rows_never_replace_those_with_a_dropped_column() -> None:
+    drop, rewrite = [settings(table(A))], [remove("old"), *NEW]
+    picked = [side(MAPPED, drop), side(MAPPED, drop, rewrite), side(MAPPED)]
+    with pytest.raises(UnmergeableTableError, match="source rewrote rows without the column 'b'"):
+        united(*picked, UnionSignature(TIME, "tests"))
+    with pytest.raises(UnmergeableTableError, match="source rewrote rows without the column 'b'"):
+        row_settings(*picked)
+    appended = [side(MAPPED, drop), side(MAPPED, drop, NEW), side(MAPPED)]
+    assert united(*appended, UnionSignature(TIME, "tests")).commits
+    # Files from before the divergence lack a column that dest added since then.
+    alone, other = table(A), column("other", 2, file_name="other")
+    more = [settings(table(A, other))]
+    dest = side(alone, [settings(MAPPED)])
+    sides = [side(alone, more, drop), side(alone, more, drop, rewrite), dest]
+    assert united(*sides, UnionSignature(TIME, "tests")).commits
 
 
 def test_files_fit_a_table_with_new_column_mapping() -> None:

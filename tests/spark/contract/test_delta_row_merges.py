@@ -12,7 +12,7 @@ import pytest
 from sparklake import Branch, MergeConflictError, Repository
 from sparklake.strategies import rows
 from sparklake.verbs.merges import merge as merges
-from sparklake.verbs.merges import three_way
+from sparklake.verbs.tables import unions
 from tests.support.lakes import moved_away
 
 if TYPE_CHECKING:
@@ -306,11 +306,11 @@ def test_lost_races_and_crashes(
         with pytest.raises(KeyboardInterrupt):
             repo.merge("dev", "main", rules=RULES)
     assert (main.head, at(repo, "main")) == (head, rows_before)
-    runs, real = [], three_way.merge_rows
+    runs, real = [], unions.merge_rows
 
-    def raced(table: Any) -> Any:
+    def raced(table: Any, **options: Any) -> Any:
         runs.append(table.folder)
-        merged = real(table)
+        merged = real(table, **options)
         if len(runs) == 1:
             edit(main, "UPDATE {t} SET v = 7 WHERE id = 3")
         elif len(runs) == 2:
@@ -318,7 +318,7 @@ def test_lost_races_and_crashes(
             main.commit("another object")
         return merged
 
-    monkeypatch.setattr(three_way, "merge_rows", raced)
+    monkeypatch.setattr(unions, "merge_rows", raced)
     repo.merge("dev", "main", rules=RULES)
     # The table changed once, so its rows were merged twice; the other commit reused them.
     assert len(runs) == 2

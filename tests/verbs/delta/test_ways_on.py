@@ -372,6 +372,7 @@ ELSEWHERE = {
     "the merge bases disagree on the table",
     "one side deleted the table's log, and the other changed it. Restore the table there",
     "source re-added files that dest does not have",
+    "… rewrote rows without the column …, which … still has",
     "the selected paths include only a part of its log",
     "… added a constraint, and only Spark can check it",
     "violate a constraint that … added",

@@ -226,6 +226,26 @@ def test_cherry_picks(table: BranchTable) -> None:
     assert sorted(ids(table, "main")) == [2, 3, 4, 5, 6]
 
 
+def drop_name(table: Table) -> None:
+    with table.update_schema() as update:
+        update.delete_column("name")
+
+
+def test_rows_rewritten_after_a_drop_need_it(table: BranchTable) -> None:
+    dev, main = start(table)
+    drop = table.commit(dev, drop_name)
+    picked = table.commit(dev, delete(1))
+    table.commit(main, append(5))
+    with pytest.raises(MergeConflictError, match="source rewrote rows without the column 'name'"):
+        main.cherry_pick(picked)
+    assert {row[1] for row in table.rows("main")} == {"x"}
+    main.cherry_pick(drop)
+    main.cherry_pick(picked)
+    assert sorted(ids(table, "main")) == [2, 3, 4, 5]
+    with pytest.raises(MergeConflictError, match="dest rewrote rows without the column 'name'"):
+        dev.revert(drop)
+
+
 def add_column(name: str, kind: Any = None) -> Callable[[Table], None]:
     def change(table: Table) -> None:
         with table.update_schema() as update:

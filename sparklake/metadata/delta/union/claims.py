@@ -15,11 +15,13 @@ from sparklake.metadata.delta.union.regions import added_rows, region_of
 from sparklake.metadata.delta.union.schemas import (
     ROW_TRACKING,
     added_constraints,
+    column_ids,
     columns_of,
     is_enabled,
     schema_fields,
 )
-from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.metadata.delta.union.settings import max_id
+from sparklake.metadata.union.conflicts import UnmergeableTableError, rewritten_without
 
 _NAMED = {
     "txn": ("appId", "wrote for the same streaming application"),
@@ -37,6 +39,26 @@ def check_names(base: LogSide, source: LogSide, dest: LogSide) -> None:
         late = [name for name, place in coming.items() if current.get(name, -1) > place]
         if late:
             raise UnmergeableTableError(f"both sides {did}, {min(late)!r}")
+
+
+def check_rewritten(
+    before: Mapping[str, Any], side: LogSide, other: LogSide, writer: str, owner: str
+) -> None:
+    """Reject rewritten rows without a column that base dropped and the other side has.
+
+    The files before may have its values if the column is older than both sides' commits.
+    """
+    removed = {key.path for each in side.own for key in each.removes}
+    is_rewrite = removed and any(key.path not in removed for each in side.own for key in each.adds)
+    if not is_rewrite or other.metadata is None:
+        return
+    start = other.start().get("metaData")
+    known = [*schema_fields(before), *schema_fields(side.metadata or {})]
+    older = range(1, max_id(before) + 1) if start is None else column_ids(schema_fields(start))
+    dropped = {*older}.difference(column_ids(known))
+    for column in schema_fields(other.metadata):
+        if not dropped.isdisjoint(column_ids(column)):
+            raise rewritten_without(writer, column["name"], owner)
 
 
 def check_domains(

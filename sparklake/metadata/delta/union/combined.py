@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from sparklake.metadata.delta.union.schemas import (
     Column,
     Metadata,
     by_file_name,
+    column_ids,
     columns_of,
     decoded_schema,
     expressions_of,
@@ -336,17 +337,6 @@ def _check_expressions(before: Metadata, source: Metadata, dest: Metadata) -> No
                         "a side changed a column in an expression that the other side added. Drop "
                         f"the expression, merge, and add it again: {name!r} in {text}"
                     )
-
-
-def column_ids(value: Any) -> Iterator[int]:
-    """Yield the ids of a column and its nested fields."""
-    if isinstance(value, dict):
-        if COLUMN_ID in (value.get("metadata") or {}):
-            yield int(value["metadata"][COLUMN_ID])
-        value = [each for name, each in value.items() if name != "metadata"]
-    if isinstance(value, list):
-        for each in value:
-            yield from column_ids(each)
 
 
 def _renumbered(value: Any, ids: Mapping[int, int]) -> Any:

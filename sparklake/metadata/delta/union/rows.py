@@ -86,9 +86,11 @@ def row_settings(base: LogSide, source: LogSide, dest: LogSide) -> RowSettings:
             raise UnmergeableTableError("one side has no table, so there are no rows to merge")
         claims.check_features(side.protocol, side.metadata)
     apart = CommitsApart(base.commits, source.commits, dest.commits)
-    theirs = apart.theirs
+    theirs, before = apart.theirs, base.metadata or {}
     for holder, side in (("source", source), ("dest", dest)):
-        _check_columns(base.metadata or {}, side.metadata or {}, holder)
+        _check_columns(before, side.metadata or {}, holder)
+    claims.check_rewritten(before, replace(source, own=theirs), dest, "source", "dest")
+    claims.check_rewritten(before, replace(dest, own=apart.ours), source, "dest", "source")
     # Dest gets no file of source, but rows that Delta checks as it writes them.
     unread = replace(
         source, own=_without_files(theirs), commits=tuple(_without_files(source.commits))

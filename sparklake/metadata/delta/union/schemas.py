@@ -98,6 +98,17 @@ def notes_of(column: Column) -> Mapping[str, Any]:
     return column.get("metadata") or {}
 
 
+def column_ids(value: Any) -> Iterator[int]:
+    """Yield the ids of a column and its nested fields."""
+    if isinstance(value, dict):
+        if COLUMN_ID in (value.get("metadata") or {}):
+            yield int(value["metadata"][COLUMN_ID])
+        value = [each for name, each in value.items() if name != "metadata"]
+    if isinstance(value, list):
+        for each in value:
+            yield from column_ids(each)
+
+
 def reads_by_id(metadata: Metadata) -> bool:
     """Return whether readers match the columns of files by id: in this mode, or as Iceberg."""
     compat = (

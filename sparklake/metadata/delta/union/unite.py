@@ -132,11 +132,15 @@ def _check_settings(
     before = base_metadata(base, source, dest)
     newer = source if _same(dest.protocol, base.protocol) else dest
     row_claims = []
-    for changer, side, other in (("dest", source, dest), ("source", dest, source)):
+    for writer, side, changer, other in (
+        ("source", source, "dest", dest),
+        ("dest", dest, "source", source),
+    ):
         if not _depend_on_metadata(side.own):
             continue
         files, changed = side.metadata or {}, other.metadata or {}
         check_fits(before, files, merged, changer, appends=not any(map(removes_rows, side.own)))
+        claims.check_rewritten(before, side, other, writer, changer)
         claims.check_domains(before, changed, changer, side.own)
         claims.check_replaced(before, changed, changer, other.own, side.own)
         row_claims.append(claims.row_claim(side, other, merged, newer.protocol or {}, changer))

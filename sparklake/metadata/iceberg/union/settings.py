@@ -11,11 +11,12 @@ from sparklake.metadata.iceberg.union.column_ids import (
     Field,
     clashing_ids,
     current_schema,
+    definitions,
     numbered,
     schema_of,
 )
 from sparklake.metadata.iceberg.union.snapshots import UUID, IcebergCommit
-from sparklake.metadata.union.conflicts import UnmergeableTableError
+from sparklake.metadata.union.conflicts import UnmergeableTableError, rewritten_without
 
 _OF_SNAPSHOTS = (
     *("last-sequence-number", "last-updated-ms", "current-snapshot-id", "snapshots"),
@@ -167,6 +168,14 @@ def _with_schema(
         _check_fits(old, our, their, "dest")
     if any(each.data_added for each in ours):
         _check_fits(old, their, our, "source")
+    for writer, side, commits, owner, other in (
+        ("source", source, theirs, "dest", dest),
+        ("dest", dest, ours, "source", source),
+    ):
+        dropped = _dropped_before(base, other) - clashing
+        if dropped and _rewrites_without(side, commits, dropped):
+            name, *_ = dict(numbered(current_schema(other)))[min(dropped)]
+            raise rewritten_without(writer, name, owner)
     used = clashing & {number for each in theirs for number in _used(source, each)}
     if used:
         raise UnmergeableTableError(
@@ -256,6 +265,33 @@ def _used(document: Document, commit: IcebergCommit) -> set[int]:
     if schema is None:
         return set(range(document.get("last-column-id", 0) + 1))
     return {number for number, _ in numbered(schema)}
+
+
+def _dropped_before(base: Document, side: Document) -> set[int]:
+    """Return the ids of a side's columns that base had, and dropped."""
+    present, known = dict(numbered(current_schema(base))), definitions(base)
+    return {
+        number
+        for number, column in numbered(current_schema(side))
+        if number not in present
+        and number <= base.get("last-column-id", 0)
+        and (number not in known or column in known[number])
+    }
+
+
+def _rewrites_without(
+    document: Document, commits: Sequence[IcebergCommit], columns: set[int]
+) -> bool:
+    """Return whether commits replaced rows by others that lack some columns."""
+    schemas = [
+        schema_of(document, each.snapshot.get("schema-id")) or {}
+        for each in commits
+        if each.data_added
+    ]
+    deletes = any(each.removed or len(each.data_added) < len(each.added) for each in commits)
+    return deletes and any(
+        not columns.issubset(number for number, _ in numbered(each)) for each in schemas
+    )
 
 
 def _check_fits(before: Field, after: Field, other: Field, changer: str) -> None:
