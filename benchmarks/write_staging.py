@@ -82,7 +82,7 @@ def _write(repo: Repository, branch: str, mode: WriteMode, count: int) -> float:
 
     with mock.patch.object(writes, "save_rows", save):
         nothing: Any = None
-        done = writes.write_table(repo._context, nothing, request)
+        done = writes.write_files(repo._context, nothing, request)
     assert done.files == count
     return time.perf_counter() - written_at
 

@@ -370,24 +370,23 @@ class Branch:
         rows), errorifexists or ignore. Rows added to Parquet files need their columns (or
         `mergeSchema`) and types, unless `schema_check` is False.
         """
-        from sparklake.verbs.delta.write import write_delta
-        from sparklake.verbs.iceberg.write import write_iceberg
-        from sparklake.verbs.tables.other_formats import ICEBERG
-        from sparklake.verbs.tables.write import write_table
-        from sparklake.verbs.tables.write_request import DELTA, write_request
+        from sparklake.verbs.tables.edits import write_table
+        from sparklake.verbs.tables.registry import PARQUET, found_format
+        from sparklake.verbs.tables.version import open_table
+        from sparklake.verbs.tables.write_request import write_request
 
+        table = None if format else open_table(self._context, self.name, path)
         request = write_request(
             rows=rows,
             branch=self.name,
             path=path,
-            table_format=format or self._format_at(path),
+            table_format=format or (found_format(table) if table else PARQUET),
             mode=mode,
             partition_by=partition_by,
             options=options,
             schema_check=schema_check,
         )
-        writers = {DELTA: write_delta, ICEBERG: write_iceberg}
-        return writers.get(request.format, write_table)(self._context, rows, request)
+        return write_table(self._context, rows, request, table)
 
     def write_stream(
         self,
@@ -429,7 +428,7 @@ class Branch:
         return start_stream(self._context, self.name, rows, write, self._opened_by_queries())
 
     def _format_at(self, path: str) -> str:
-        from sparklake.verbs.tables.read import found_format
+        from sparklake.verbs.tables.registry import found_format
         from sparklake.verbs.tables.version import open_table
 
         return found_format(open_table(self._context, self.name, path))
@@ -456,10 +455,10 @@ class Branch:
         edit with the key `once`, nothing is staged: check the URI's `repeated` flag to skip the
         work. Raises TableChangedError after concurrent commits to the table.
         """
-        from sparklake.verbs.delta.write import edit_delta
+        from sparklake.verbs.tables.edits import edit_table
 
-        key = None if once is None else Once.of(once)
-        with edit_delta(self._context, self.name, path, key, history=history) as location:
+        context, name = self._context, self.name
+        with edit_table(context, name, path, "delta", once, history=history) as location:
             yield location
 
     @contextmanager
@@ -472,11 +471,10 @@ class Branch:
         edit with the key `once`, nothing is staged: check the name's `repeated` flag to skip the
         work. Raises TableChangedError after concurrent commits to the table.
         """
-        from sparklake.verbs.iceberg.write import edit_iceberg
+        from sparklake.verbs.tables.edits import edit_table
 
-        key = None if once is None else Once.of(once)
-        with edit_iceberg(self._context, self.name, path, key) as name:
-            yield name
+        with edit_table(self._context, self.name, path, "iceberg", once) as location:
+            yield location
 
     @verb("import", "sparklake.verbs.imports.import_objects")
     def import_objects(

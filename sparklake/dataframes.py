@@ -413,8 +413,7 @@ class LakeWriter(WriterChain):
             self._plain().insertInto(tableName, overwrite)
             return None
         from sparklake.verbs.tables.inserts import inserted_rows
-        from sparklake.verbs.tables.parquet_view import PARQUET
-        from sparklake.verbs.tables.read import found_format
+        from sparklake.verbs.tables.registry import PARQUET, found_format
         from sparklake.verbs.tables.write import partition_columns
 
         context, table = _open(self._repository, path)

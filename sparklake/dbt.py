@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import InvalidInputError, MissingDependencyError
 from sparklake.lake import Lake, connect
 from sparklake.session import spark_session
-from sparklake.verbs.tables.read import found_format
+from sparklake.verbs.tables.registry import found_format
 from sparklake.verbs.tables.version import open_table
 
 if TYPE_CHECKING:

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from sparklake.dataframes import LakeReader, LakeSession, LakeWriter
     from sparklake.sql.session import SqlSession
     from sparklake.streams import LakeStreamWriter
-    from sparklake.verbs.tables.formats import TableFormat
 
 _LOG = logging.getLogger("sparklake.cache")
 
@@ -423,23 +422,10 @@ class Lake:
             graph=CommitGraph(refs),
             caches=TreeCaches(workspace, refs),
             move_guard=HookGuard(self._hooks),
-            table_formats={"delta": _delta, "iceberg": _iceberg},
             once_terms=self._settings.once if self._settings else DEFAULT_ONCE,
             remote_opener=self.remote_opener,
         )
         return Repository(context)
-
-
-def _delta() -> TableFormat:
-    from sparklake.verbs.delta.format import DELTA_FORMAT
-
-    return DELTA_FORMAT
-
-
-def _iceberg() -> TableFormat:
-    from sparklake.verbs.iceberg.format import ICEBERG_FORMAT
-
-    return ICEBERG_FORMAT
 
 
 def parse_engine(engine: Engine | str | None) -> Engine | None:

@@ -704,7 +704,7 @@ class Repository:
             CorruptFileError: A file is not Parquet.
             MissingFileError: A file was deleted outside the lake.
         """
-        from sparklake.verbs.delta.overlaps import overlapping_rows
+        from sparklake.verbs.merges.overlaps import overlapping_rows
 
         overlaps = cast("list[RowOverlap]", error.overlaps)
         return list(overlapping_rows(overlaps, limit))

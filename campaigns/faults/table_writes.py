@@ -48,7 +48,7 @@ def write(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writes, "save_rows", save)
         rows: Any = SimpleNamespace(schema=StructType())
-        return writes.write_table(repo._context, rows, request)
+        return writes.write_files(repo._context, rows, request)
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def edit_delta(repo: Repository, branch: str, path: str, files: Mapping[str, byt
         patch.setattr(spark_sources, "check_delta", lambda session: None)
         patch.setattr(delta_writes, "check_native", lambda context: None)
         patch.setattr(Runners, "session", lambda runners: None)
-        with delta_writes.edit_delta(repo._context, branch, path) as location:
+        with repo.branch(branch).edit_delta(path) as location:
             place = f"data/{location.rpartition('/data/')[2]}"
             store = open_store(repo.info.storage_namespace)
             store.put_many_if_absent({f"{place}/{name}": body for name, body in files.items()})

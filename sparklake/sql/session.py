@@ -42,15 +42,13 @@ from sparklake.sql.tokens import CATALOG, scan, split
 from sparklake.uri import RefUri
 from sparklake.verbs.diffs.differences import Differences
 from sparklake.verbs.history.log import Log
-from sparklake.verbs.tables.edits import MAX_ATTEMPTS
+from sparklake.verbs.tables.edits import MAX_ATTEMPTS, edit_table
 from sparklake.verbs.tables.inserts import inserted_rows, static_columns
-from sparklake.verbs.tables.other_formats import ICEBERG
-from sparklake.verbs.tables.parquet_view import PARQUET
-from sparklake.verbs.tables.read import found_format, has_table, is_only_in_catalog, read_table
+from sparklake.verbs.tables.read import has_table, is_only_in_catalog, read_table
+from sparklake.verbs.tables.registry import PARQUET, found_format, get_format
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import view_of
 from sparklake.verbs.tables.write import partition_columns
-from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,9 +57,6 @@ Arguments = Mapping[str, Any] | Sequence[Any] | None
 """The values of parameter markers, as in `spark.sql`."""
 
 _ID_DIGITS = 16
-
-_WITH_COLUMNS = (DELTA, ICEBERG, PARQUET)
-"""The formats whose tables have columns without rows."""
 
 
 class SqlSession:
@@ -132,18 +127,10 @@ class SqlSession:
             raise InvalidInputError(
                 f"there is no table {target.table}: create it with CREATE TABLE"
             )
-        table_format = found_format(table)
-        if table_format == DELTA:
-            with branch.edit_delta(path) as location:
-                name = f"delta.{quoted(location)}"
-                return self._query(
-                    statement.rewritten(self._view, name), args, (name, str(target.table))
-                )
-        if table_format == ICEBERG:
-            with branch.edit_iceberg(path) as name:
-                return self._query(
-                    statement.rewritten(self._view, name), args, (name, str(target.table))
-                )
+        if (name := found_format(table)) != PARQUET:
+            with edit_table(branch._context, branch.name, path, name, table=table) as copy:
+                text = statement.rewritten(self._view, copy.sql_name)
+                return self._query(text, args, (copy.sql_name, str(target.table)))
         if statement.action is Action.INSERT:
             return self._insert(statement, branch, table, args)
         raise InvalidInputError(
@@ -258,10 +245,12 @@ class SqlSession:
         self, statement: Statement, branch: Branch, path: str, args: Arguments
     ) -> SmallRows:
         new = created_table(statement)
-        table_format = new.format or self._spark().conf.get("spark.sql.sources.default", "parquet")
+        default = self._spark().conf.get("spark.sql.sources.default", PARQUET)
+        table_format = str(new.format or default)
         if isinstance(new.query, str):
             query = new.query
-            if table_format not in _WITH_COLUMNS or (table_format == PARQUET and new.partition_by):
+            is_plain = not get_format(table_format).has_metadata
+            if is_plain and (table_format != PARQUET or new.partition_by):
                 raise InvalidInputError(
                     f"{path!r} without rows would lose its columns: create it with USING delta, or "
                     "with CREATE TABLE ... AS SELECT"
@@ -269,16 +258,17 @@ class SqlSession:
         else:
             query = self._text(statement, new.query)
         is_replaced = new.mode == "overwrite"
-        options = {"partitionOverwriteMode": "static"} if is_replaced else {}
-        if is_replaced and table_format == "delta":
-            options["overwriteSchema"] = "true"
+        options: dict[str, Any] = {}
+        if is_replaced:
+            own = get_format(table_format).replacing
+            options = {"partitionOverwriteMode": "static", **own}
         write = branch.write(
             self._query(query, args),
             path,
-            format=str(table_format),
+            format=table_format,
             mode=new.mode,
             partition_by=new.partition_by,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
         return staged_rows(write.path, write.files, write.size)
 
@@ -416,7 +406,7 @@ _RUNS: Mapping[str, Callable[..., SmallRows | Log | Differences[Any]]] = {
 
 def _check_is_table(table: TableVersion) -> None:
     """Reject a folder with several tables: `tables` is none, and DROP would remove all of them."""
-    if found_format(table) in (DELTA, ICEBERG):
+    if found_format(table) != PARQUET:
         return
     for each in table.objects:
         *folders, _ = each.path.removeprefix(table.folder).split("/")

@@ -24,8 +24,7 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.metadata.delta.file_names import log_folder
-from sparklake.metadata.iceberg.file_names import metadata_folder
+from sparklake.metadata import registry
 from sparklake.rows.merges import KeptObject
 from sparklake.strategies.content_types import is_same_content
 from sparklake.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
@@ -46,10 +45,10 @@ _TAKES = {each.value: each for each in Take}
 class Judge:
     """Applies a resolution to the conflicts of one task.
 
-    Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the log of
-    a Delta table, or in the metadata of an Iceberg table, also get dest's value, because the driver
-    merges them. So do `deferred` conflicts, which a merge of rows must resolve. With
-    `only_previews`, strategies store no objects.
+    Unresolved conflicts get dest's value, and the first ones are reported. Conflicts in the
+    metadata of tables also get dest's value, because the driver merges them. So do `deferred`
+    conflicts, which a merge of rows must resolve. With `only_previews`, strategies store no
+    objects.
     """
 
     resolution: Resolution
@@ -78,7 +77,7 @@ class Judge:
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
         """Return the positions of conflicts outside the tables' metadata to merge."""
-        folders = (log_folder(each.key) or metadata_folder(each.key) for each in conflicts)
+        folders = (registry.find_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
 

@@ -7,23 +7,12 @@ from dataclasses import dataclass
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_folders
-from sparklake.metadata.delta.file_names import (
-    LAST_CHECKPOINT,
-    LOG_FOLDER,
-    commit_key,
-    folder_of_log,
-)
+from sparklake.metadata import registry
 from sparklake.metadata.delta.table_files import is_skipped
-from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, VERSION_HINT
+from sparklake.metadata.formats import table_of
 from sparklake.strategies.functions import FunctionStrategy
 from sparklake.strategies.path_globs import matches
 from sparklake.strategies.row_strategy import Rows
-
-
-def is_iceberg(folder: bytes) -> bool:
-    """Return whether a metadata folder is one of Iceberg's, not a Delta log."""
-    return folder.endswith(METADATA_FOLDER.encode())
-
 
 NO_STRATEGY = "none"
 _SUCCESS = b"_SUCCESS"
@@ -105,23 +94,20 @@ class Resolution:
     def unites(self, folder: bytes) -> bool:
         """Return whether a table's metadata is merged as a whole.
 
-        Rules that mention the folder of a Delta log exclude it.
+        Rules that mention the folder of its format may exclude it.
         """
-        if is_iceberg(folder):
+        metadata = registry.format_of(folder)
+        if not metadata.has_rules:
             return True
-        first = commit_key(folder, 0)
-        globs = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
+        first, name = folder + metadata.samples[0].encode(), metadata.folder.rstrip("/")
+        globs = (rule.glob for rule in self.rules if name in rule.glob)
         return self.unite_tables and not any(matches(glob, first) for glob in globs)
 
     def side(self, folder: bytes) -> Strategy | None:
         """Return the winning side for the whole table of a metadata folder, if any."""
-        if is_iceberg(folder):
-            table = folder.removesuffix(METADATA_FOLDER.encode())
-            keys = [folder + b"v1.metadata.json", folder + VERSION_HINT.encode()]
-        else:
-            table = folder_of_log(folder)
-            keys = [commit_key(folder, 0), table + LAST_CHECKPOINT.encode()]
-        first, *rest = map(self.chosen, (*keys, table + _DATA_FILE))
+        metadata = registry.format_of(folder)
+        keys = [folder + each.encode() for each in metadata.samples]
+        first, *rest = map(self.chosen, (*keys, table_of(folder) + _DATA_FILE))
         if isinstance(first, Strategy) and all(each is first for each in rest):
             return first
         return None

@@ -70,7 +70,7 @@ class _Tally:
         return PreviewResult(
             conflicts=self.judge.conflicts,
             unresolved=self.judge.unresolved,
-            logs=observed.logs.in_order(),
+            logs=tuple(sorted(observed.logs)),
             added_files=observed.added,
             tables=tuple(observed.tables),
             **self.counts,

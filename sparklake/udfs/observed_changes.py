@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra.changes import BlockChanges, DifferingKeys
-from sparklake.metadata.delta.file_names import ChangedLogs
+from sparklake.metadata import registry
+from sparklake.metadata.delta.file_names import MAX_TABLES, too_many_tables
 from sparklake.metadata.delta.table_files import HIDDEN, is_hidden
-from sparklake.metadata.iceberg.file_names import CHANGED_METADATA, metadata_folder
 from sparklake.rows.merges import MAX_FOLDERS, AddedFiles, Samples, add_tables
 from sparklake.strategies.resolution import Resolution
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedChanges:
-    """The changed Delta logs and added Parquet files for a resolution."""
+    """The changed metadata of tables and added Parquet files for a resolution."""
 
     resolution: Resolution
-    logs: ChangedLogs = field(default_factory=ChangedLogs)
+    logs: set[bytes] = field(default_factory=set)
     added: AddedFiles = field(default_factory=AddedFiles)
     tables: set[bytes] = field(default_factory=set)
     """The tables to which one side alone added data files, or in which it changed them."""
@@ -32,9 +32,10 @@ class ObservedChanges:
         self.observe_keys(changes.differing())
 
     def observe_keys(self, differing: DifferingKeys) -> None:
-        if self.resolution.unite_tables:
-            self.logs.observe(differing.keys)
-        _observe_iceberg(self.logs, differing.keys)
+        with_rules = self.resolution.unite_tables
+        self.logs.update(registry.changed_folders(differing.keys, with_rules=with_rules))
+        if len(self.logs) > MAX_TABLES:
+            raise too_many_tables()
         self._observe_tables(differing)
         if self.resolution.schema_check:
             observe_added(self.added, differing)
@@ -52,17 +53,10 @@ DATA_FILE = r"(^|/)(part-[0-9][^/]*|[^/._][^/]*\.(parquet|orc|avro))$"
 """A file of a table: Spark's names of any format, and formats that only tables have."""
 
 
-def _observe_iceberg(logs: ChangedLogs, keys: pa.BinaryArray) -> None:
-    metadata = keys.filter(pc.match_substring_regex(keys, CHANGED_METADATA))
-    logs.folders.update(filter(None, map(metadata_folder, metadata.to_pylist())))
-
-
 def metadata_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the folders of tables' metadata with a key in a two-way diff."""
-    logs, keys = ChangedLogs(), changes.keys()
-    logs.observe(keys)
-    _observe_iceberg(logs, keys)
-    return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
+    folders = sorted(registry.changed_folders(changes.keys()))
+    return pa.record_batch([pa.array(folders, pa.binary())], names=["key"])
 
 
 _ENDING = ".parquet"

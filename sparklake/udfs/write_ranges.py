@@ -76,7 +76,7 @@ def merge_body(
         counts = ConflictCountResult(
             judge.conflicts,
             judge.unresolved,
-            observed.logs.in_order(),
+            tuple(sorted(observed.logs)),
             observed.added,
             tuple(observed.tables),
         )

@@ -5,21 +5,29 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.algebra.changes import BlockChanges
+from sparklake.metadata.formats import MetadataFiles
 
 LOG_FOLDER = "_delta_log/"
 STAGED_COMMITS = f"{LOG_FOLDER}_staged_commits/"
 """The folder of commits that a catalog accepts. Only catalog-managed tables have one."""
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 
-_FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
+DELTA = MetadataFiles(
+    name="Delta",
+    folder=LOG_FOLDER,
+    pattern=r"^[0-9]{20}\.(json|checkpoint\.)",
+    changed=b"(^|/)_delta_log/",
+    samples=(f"{0:020}.json", "_last_checkpoint"),
+    nests=True,
+    has_rules=True,
+    grows=True,
+    verbs="sparklake.verbs.delta.format",
+)
+
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(
     r"(?P<version>[0-9]{20})\.checkpoint\."
@@ -54,26 +62,6 @@ def checkpoint_key(version: int) -> str:
 
 def checksum_key(version: int) -> str:
     return f"{LOG_FOLDER}{version:020}.crc"
-
-
-def commit_key(folder: bytes, version: int) -> bytes:
-    """Return the key of a commit in a tree, from its log folder."""
-    return folder + commit_name(version).encode()
-
-
-def log_folder(key: bytes) -> bytes | None:
-    """Return the log folder of a key, with a slash, or None."""
-    match = _FOLDER.match(key)
-    return match[0] if match else None
-
-
-def folder_of_log(folder: bytes) -> bytes:
-    """Return the table folder of a log folder. '' is the root."""
-    return folder.removesuffix(LOG_FOLDER.encode())
-
-
-def table_name(folder: bytes) -> str:
-    return folder_of_log(folder).removesuffix(b"/").decode(errors="replace") or "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,27 +135,7 @@ def files_of_version(
 
 
 MAX_TABLES = 10_000
-"""The maximum number of Delta tables in a merge: the driver visits each of them."""
-
-
-@dataclass(slots=True)
-class ChangedLogs:
-    folders: set[bytes] = field(default_factory=set)
-
-    def observe(self, keys: pa.BinaryArray) -> None:
-        inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
-        self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
-        if len(self.folders) > MAX_TABLES:
-            raise too_many_tables()
-
-    def in_order(self) -> tuple[bytes, ...]:
-        return tuple(sorted(self.folders))
-
-
-def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
-    logs = ChangedLogs()
-    logs.observe(changes.keys())
-    return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
+"""The maximum number of tables in a merge: the driver visits each of them."""
 
 
 def too_many_tables() -> InvalidInputError:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from sparklake.errors import CorruptFileError
-from sparklake.metadata.delta.file_names import folder_of_log
+from sparklake.metadata.formats import table_of
 
 PLAIN = "/:=@,;!$&'()*+~._-"
 """The characters in a path, besides letters and digits, that Hadoop does not encode."""
@@ -73,7 +73,7 @@ def vector_path(name: str) -> str:
 
 def file_keys(folder: bytes, fields: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the keys of an `add`'s files. Files outside of the table have none."""
-    root = folder_of_log(folder)
+    root = table_of(folder)
     if is_relative_path(fields["path"]):
         yield root + name_of(fields["path"]).encode()
     vector = fields.get("deletionVector") or {}

@@ -7,16 +7,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError
+from sparklake.metadata.formats import MetadataFiles
 
 METADATA_FOLDER = "metadata/"
 
 VERSION_HINT = "version-hint.text"
 
-CHANGED_METADATA = (
-    rf"(^|/){METADATA_FOLDER}"
-    r"((v[0-9]{1,18}|[0-9]{1,18}-[^/]+)(\.gz)?\.metadata\.json(\.gz)?|version-hint\.text)$"
+ICEBERG = MetadataFiles(
+    name="Iceberg",
+    folder=METADATA_FOLDER,
+    # Catalogs number the files, 00000-ID.metadata.json, so they sort before the manifests. Without
+    # a catalog they are v1.metadata.json, after all manifests.
+    pattern=r"^version-hint\.text$|\.metadata\.json(\.gz)?$",
+    prefixes=("v", ""),
+    changed=rb"(^|/)metadata/((v[0-9]{1,18}|[0-9]{1,18}-[^/]+)(\.gz)?\.metadata\.json(\.gz)?"
+    rb"|version-hint\.text)$",
+    samples=("v1.metadata.json", VERSION_HINT),
+    verbs="sparklake.verbs.iceberg.format",
 )
-"""The keys of which each commit to a table adds or replaces one."""
 
 _METADATA = re.compile(
     r"(?:v(?P<plain>[0-9]{1,18})|(?P<numbered>[0-9]{1,18})-[^/]+)"
@@ -72,14 +80,6 @@ def metadata_version(name: str) -> int:
     """Return the version in the name of a metadata file, -1 for another file."""
     match = _METADATA.fullmatch(name)
     return -1 if match is None else int(match["plain"] or match["numbered"])
-
-
-_CHANGED = re.compile(CHANGED_METADATA.encode())
-
-
-def metadata_folder(key: bytes) -> bytes | None:
-    """Return the folder of a key that commits change, with a slash, or None for another key."""
-    return key[: key.rfind(b"/") + 1] if _CHANGED.search(key) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from sparklake.graveler.ranges import MetaRange
     from sparklake.verbs.base.lookup import OpenRanges
-    from sparklake.verbs.tables.formats import TableFormat
 
 
 class MoveGuard(Protocol):
@@ -72,7 +71,6 @@ class Context:
     graph: CommitGraph
     caches: TreeCaches
     move_guard: MoveGuard
-    table_formats: Mapping[str, Callable[[], TableFormat]]
     once_terms: OnceSettings
     remote_opener: Callable[[], Callable[..., Any]]
     """Returns a function without secrets that opens the lake in another process."""

@@ -13,10 +13,10 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.metadata.delta.table_files import is_hidden
-from sparklake.metadata.iceberg.file_names import metadata_version
+from sparklake.metadata.formats import table_of
+from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_version
 from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.rows.findings import Finding, FindingKind
-from sparklake.strategies.resolution import is_iceberg
 from sparklake.udfs.diffs import Encode, added_keys_batch
 from sparklake.udfs.observed_changes import metadata_batch
 from sparklake.verbs.base.context import Context
@@ -27,12 +27,17 @@ from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.iceberg.tree_table import open_iceberg
 from sparklake.verbs.objects.owners import find_owner
-from sparklake.verbs.tables.unions import record_ids, table_of
+from sparklake.verbs.tables.unions import record_ids
 from sparklake.verbs.tables.version import tree_table
 
 _LIMITS = WalkLimits(commits=20_000, trees=200)
 _MAX_FILES = 1_000
 """The maximum number of files of a table whose origin is looked up."""
+
+
+def _is_iceberg(folder: bytes) -> bool:
+    return folder.endswith(METADATA_FOLDER.encode())
+
 
 _ORIGINS = ("cherry-pick-origin", "merge-origin")
 """The labels of commits that have changes of another one, which is not their parent."""
@@ -69,7 +74,7 @@ class _HeadTables:
                 if lost:
                     yield self._finding(FindingKind.TABLE_LACKS_FILES, folder, lost)
             with suppress(UnmergeableTableError, InvalidInputError):
-                broken = [] if is_iceberg(folder) else self._unreadable_checkpoints(log)
+                broken = [] if _is_iceberg(folder) else self._unreadable_checkpoints(log)
                 if broken:
                     yield self._finding(FindingKind.CHECKPOINT_UNREADABLE, folder, broken)
 
@@ -101,7 +106,7 @@ class _HeadTables:
         data = (
             each for each in added if not (each.startswith(folder) or is_hidden(each[len(table) :]))
         )
-        named = self._named_in_snapshot(table) if is_iceberg(folder) else _named_in_log(log)
+        named = self._named_in_snapshot(table) if _is_iceberg(folder) else _named_in_log(log)
         unnamed = list(islice((each for each in data if each not in named), _MAX_FILES))
         origins = self._origins(unnamed)
         return [
@@ -110,7 +115,7 @@ class _HeadTables:
 
     def _birth(self, log: TreeLog) -> Commit | None:
         """Return the commit that created the oldest metadata."""
-        if is_iceberg(log.folder):
+        if _is_iceberg(log.folder):
             versions = {
                 metadata_version(key[len(log.folder) :].decode(errors="replace")): key
                 for key in log.records

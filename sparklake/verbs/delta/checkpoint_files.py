@@ -1,21 +1,29 @@
-"""Readable checkpoints of Delta logs. As in Spark, others are skipped."""
+"""Files of Delta logs. As in Spark, unreadable checkpoints are skipped."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.errors import CorruptFileError, SparklakeError
+from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.metadata.delta.actions import decode_actions
-from sparklake.metadata.delta.file_names import LogFiles, files_of_version, log_listing
+from sparklake.metadata.delta.file_names import LOG_FOLDER, LogFiles, files_of_version, log_listing
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.content_file import ContentReader
 from sparklake.verbs.base.content import ObjectContent, read_body
+from sparklake.verbs.tables.version import TableVersion
 
 _LOG = logging.getLogger("sparklake.tables")
+
+
+def log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
+    folder = f"{table.folder}{LOG_FOLDER}"
+    for each in table.objects.within(prefix_interval(key_prefix(folder))):
+        yield each.path.removeprefix(folder), each
 
 
 def are_readable(files: Sequence[ObjectInfo], ref: str) -> bool:

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
 
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import Interval, prefix_interval
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.planning.plan import plan_diff
 from sparklake.metadata.delta.actions import encode_actions
 from sparklake.metadata.delta.file_names import LOG_FOLDER, log_key
 from sparklake.metadata.delta.union.dropped import describe_dropped
 from sparklake.metadata.delta.union.log_sides import LogSide, UnitedLog
 from sparklake.metadata.delta.union.rows import can_merge_rows
 from sparklake.metadata.delta.union.unite import united
+from sparklake.metadata.formats import table_of
 from sparklake.metadata.union.conflicts import UnmergeableTableError, refusing
 from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.strategies.resolution import Resolution
 from sparklake.strategies.row_strategy import Rows
+from sparklake.udfs.diffs import removed_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, SOURCE, ThreeWayTrees
 from sparklake.verbs.delta import tree_log
-from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.row_checks import find_violation
 from sparklake.verbs.delta.rows import DeltaRows, needed_keys, union_signature
 from sparklake.verbs.delta.vectors import VectorReader
+from sparklake.verbs.diffs.differences import streamed_keys
+from sparklake.verbs.tables.format import Meets
 from sparklake.verbs.tables.metadata_folders import disputed_bases
 from sparklake.verbs.tables.unions import (
     ChangedTable,
@@ -38,11 +41,7 @@ from sparklake.verbs.tables.unions import (
     Taken,
     changed_values,
     record_ids,
-    table_of,
 )
-
-Meets: TypeAlias = Callable[[Interval], bool]
-"""Whether both sides changed ranges of an interval."""
 
 _LOG = LOG_FOLDER.encode()
 
@@ -105,15 +104,13 @@ def _united(
         check = RowCheck(identity, find_problem, conflict.violated)
     if rule is not None and merged.commits and dest.ids != base.ids:
         commits = merged.commits if len(bases) == 1 else None
-        pending = DeltaRows(
-            context, trees, rule, base.folder, logs=logs, log_sides=log_sides, union=commits
-        )
+        pending = DeltaRows(context, trees, rule, logs=logs, log_sides=log_sides, union=commits)
     return Pending(union=union, check=check, rows=pending) if check or pending else union
 
 
 @dataclass(frozen=True, slots=True)
 class _LogConflict:
-    """The logs of a table, and the resolution of a conflict between them.
+    """A table's logs, and the resolution of a conflict between them.
 
     `trees`, `logs` and `log_sides` are those of base, source and dest.
     """
@@ -132,16 +129,16 @@ class _LogConflict:
 
     def settled(self, error: UnmergeableTableError) -> TableUnion:
         union = self.violated(error)
-        rule, folder = self.resolution.rows(self.table.folder), self.logs[DEST].folder
+        rule = self.resolution.rows(self.table.folder)
         if isinstance(union, Taken) or not union.may_be_taken:
             return union
         if rule is None:
             return replace(union, may_merge_rows=can_merge_rows(self.log_sides))
-        rows = DeltaRows(self.context, self.trees, rule, folder, self.logs, self.log_sides)
+        rows = DeltaRows(self.context, self.trees, rule, self.logs, self.log_sides)
         return Pending(union=union, rows=rows)
 
     def violated(self, error: UnmergeableTableError) -> Refused | Taken:
-        """Return the side of a strategy, or a conflict that a merge of rows would not resolve."""
+        """Return a strategy's side, or a conflict that a row merge would not resolve."""
         old, *_, theirs, ours = self.apart
         drops = {
             Strategy.SOURCE_WINS: describe_dropped("dest", ours, theirs, old),
@@ -200,7 +197,7 @@ def find_delta_rows(
     if not (logs[-2].commits and logs[-1].commits):
         return None
     with refusing():
-        return DeltaRows(context, trees, rows, log, logs, tree_log.log_sides(logs))
+        return DeltaRows(context, trees, rows, logs, tree_log.log_sides(logs))
 
 
 def _is_older(source: tree_log.TreeLog, dest: tree_log.TreeLog) -> bool:
@@ -231,6 +228,19 @@ def _of_one_side(
         needed = needed_keys(logs, tree_log.commits_apart(logs), place)
     except UnmergeableTableError as error:
         other = sides.trees[DEST if place == SOURCE else SOURCE]
-        missing = gone_files(context, logs[place].folder, sides.base, other)
+        missing = _gone_files(context, logs[place].folder, sides.base, other)
         return table.refused(error, by_one_side=True) if missing else None
     return OneSide(table=table, needed=record_ids(context, sides.trees[place], needed))
+
+
+def _gone_files(
+    context: Context, folder: bytes, base: MetaRangeId, side: MetaRangeId
+) -> frozenset[str]:
+    """Return a table's files in base but not in a side, from differing ranges."""
+    table = table_of(folder)
+    before, after = (context.trees.get(each).ranges for each in (base, side))
+    plan = plan_diff(before, after, prefix_interval(table))
+    keys = streamed_keys(context, plan, removed_batch, table.decode(errors="replace"))
+    # A log refers to files with UTF-8 names only.
+    names = {key[len(table) :].decode(errors="replace") for key in keys}
+    return frozenset(each for each in names if not each.startswith(LOG_FOLDER))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,17 +26,18 @@ from sparklake.metadata.delta.view_log import checkpointed_commit
 from sparklake.rows.objects import ObjectInfo
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.checkpoint_files import files_to_read
+from sparklake.verbs.delta.checkpoint_files import files_to_read, log_files
 from sparklake.verbs.delta.table_copy import placed_files
-from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
+from sparklake.verbs.tables.format import VERSION_AS_OF
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View, view_of
-from sparklake.verbs.tables.write_request import DELTA
 
 _TIMESTAMP_AS_OF = "timestampAsOf"
 
 
-def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+def find_delta_view(
+    context: Context, table: TableVersion, options: Mapping[str, Any], _schema: object = None
+) -> View:
     """Find or write the view: the log for one version, with addresses as paths."""
     log = dict(log_files(table))
     listing = log_listing((name, name) for name in log)
@@ -52,10 +54,12 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
             f"{log_key(files.missing)!r}, which its version {version} needs: restore the file, "
             "or read a version after a later checkpoint"
         )
-    view = view_of(context, table, version, DELTA)
+    view = view_of(context, table, version, "delta")
     if not view.exists:
         _write(context, view, table, log, files)
-    return view
+    # A view is one version.
+    own = {name: each for name, each in options.items() if name.lower() != VERSION_AS_OF.lower()}
+    return replace(view, options=own)
 
 
 def _version(options: Mapping[str, Any], latest: int, table: TableVersion) -> int:

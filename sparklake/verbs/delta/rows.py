@@ -26,7 +26,7 @@ from sparklake.metadata.delta.actions import (
     encode_actions,
     fields_of,
 )
-from sparklake.metadata.delta.file_names import LogFiles, commit_name, folder_of_log, log_key
+from sparklake.metadata.delta.file_names import LogFiles, commit_name, log_key
 from sparklake.metadata.delta.paths import file_keys
 from sparklake.metadata.delta.union.liveness import live_after
 from sparklake.metadata.delta.union.log_sides import LogSide, UnionSignature
@@ -41,6 +41,7 @@ from sparklake.metadata.delta.union.rows import (
     touched_paths,
 )
 from sparklake.metadata.delta.union.schemas import named_like, schema_fields
+from sparklake.metadata.formats import table_of
 from sparklake.metadata.union.conflicts import refusing
 from sparklake.metadata.union.file_sets import SIDES, Holders, file_sets, side_names
 from sparklake.namespace.addresses import new_data_key
@@ -77,14 +78,13 @@ class DeltaRows:
     context: Context
     trees: Sequence[MetaRangeId]
     rows: Rows
-    log_folder: bytes
     logs: Sequence[TreeLog]
     log_sides: Sequence[LogSide]
     union: Sequence[Sequence[Action]] | None = None
 
     @property
     def folder(self) -> str:
-        return folder_of_log(self.log_folder).decode()
+        return table_of(self.logs[-1].folder).decode()
 
     @cached_property
     def _live(self) -> Sequence[Files]:
@@ -118,7 +118,7 @@ class DeltaRows:
 
     @property
     def identity(self) -> Hashable:
-        return self.log_folder, *(tuple(each.ids.items()) for each in self.logs)
+        return self.logs[-1].folder, *(tuple(each.ids.items()) for each in self.logs)
 
     @cached_property
     def _settings(self) -> RowSettings:

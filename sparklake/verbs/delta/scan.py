@@ -18,9 +18,8 @@ from sparklake.metadata.delta.rewrite import relative_places
 from sparklake.metadata.delta.union.liveness import live_after
 from sparklake.metadata.delta.vectors import vector_place
 from sparklake.verbs.base.content import read_body
-from sparklake.verbs.delta.checkpoint_files import files_to_read
+from sparklake.verbs.delta.checkpoint_files import files_to_read, log_files
 from sparklake.verbs.delta.table_copy import entry_bodies, log_body
-from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.stream_reads import TableChange
 from sparklake.verbs.tables.version import TableVersion
 

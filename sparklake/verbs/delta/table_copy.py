@@ -38,8 +38,7 @@ from sparklake.stores.objects.addresses import spark_uri
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.checkpoint_files import files_to_read
-from sparklake.verbs.tables.formats import log_files
+from sparklake.verbs.delta.checkpoint_files import files_to_read, log_files
 from sparklake.verbs.tables.version import TableVersion
 
 _PUT_AT_ONCE = 64

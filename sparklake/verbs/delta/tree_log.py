@@ -19,7 +19,7 @@ from sparklake.metadata.delta.union.log_sides import LogSide
 from sparklake.metadata.union.conflicts import UnmergeableTableError
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.delta.checkpoint_files import are_readable
-from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_records
+from sparklake.verbs.tables.metadata_folders import MetadataFolder, read_metadata
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
 """The maximum size of commits since the sides diverged, in the driver's memory."""
@@ -177,7 +177,8 @@ class TreeLog(MetadataFolder):
 
 
 def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
-    return TreeLog(folder, read_records(context, tree, folder), context.info.storage_namespace)
+    metadata = read_metadata(context, tree, folder)
+    return TreeLog(folder, metadata.records, metadata.storage_namespace)
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:

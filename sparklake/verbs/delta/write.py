@@ -12,15 +12,15 @@ from sparklake._scratch import scratch_folder
 from sparklake.metadata.delta.actions import Action, decode_actions, encode_actions
 from sparklake.metadata.delta.delta_commits import is_blind_append, lets_append
 from sparklake.metadata.delta.file_names import LOG_FOLDER, commit_name, commit_version
+from sparklake.session import quoted
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.once import Once
+from sparklake.verbs.delta.checkpoint_files import log_files
 from sparklake.verbs.delta.table_copy import BaseTable, copy_log, entry_bodies, new_log, new_names
-from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_table, write_rows
-from sparklake.verbs.tables.formats import log_files
+from sparklake.verbs.tables.edits import TableCopy
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import TableVersion
-from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, named_files
 
 if TYPE_CHECKING:
@@ -28,37 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame with Delta, and stage the committed files.
-
-    An append is committed after concurrent commits. Other writes are retried on the new state.
-    """
-    return write_rows(context, rows, request, _copied)
-
-
-@contextmanager
-def edit_delta(
-    context: Context, branch: str, path: str, once: Once | None = None, *, history: bool = False
-) -> Iterator[EditLocation]:
-    """Yield the URI of a table copy for Delta to change, and stage the changes at the end.
-
-    The copy has the versions since the latest checkpoint, or with `history` all.
-
-    A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
-    raises TableChangedError and stages nothing.
-    """
-    request = WriteRequest(branch, path, DELTA, WriteMode.OVERWRITE)
-    copied, remedy = partial(_copied, history=history), "write one with format 'delta'"
-    with edit_table(context, request, once, copied, remedy) as (copy, repeated):
-        location = EditLocation(copy.location)
-        location.repeated = repeated
-        yield location
-
-
 @dataclass(frozen=True, slots=True)
 class _Copy(TableCopy):
     metadata = "Delta log"
     base: BaseTable
+
+    @property
+    def sql_name(self) -> str:
+        return f"delta.{quoted(self.location)}"
 
     def save(self, rows: DataFrame) -> None:
         save_delta(rows, self.request, self.location)
@@ -81,7 +58,7 @@ class _Copy(TableCopy):
 
 
 @contextmanager
-def _copied(
+def delta_copy(
     context: Context, request: WriteRequest, table: TableVersion, *, history: bool = False
 ) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
@@ -112,7 +89,7 @@ def _log_rows(
     checkpoint: Mapping[str, pa.RecordBatch],
     table: TableVersion,
 ) -> Mapping[str, pa.RecordBatch]:
-    """Return the rows of new entries, and of a checkpoint, by their names in the table."""
+    """Return the rows for new entries and a checkpoint, by their names in the table."""
     landed = _landed_meanwhile(copy, entries, table)
     first = copy.base.files.version + 1 + landed
     by_name = {commit_name(at): row for at, row in enumerate(rows, first)}

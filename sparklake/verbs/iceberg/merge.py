@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.keys import prefix_interval
-from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
+from sparklake.metadata.formats import table_of
+from sparklake.metadata.iceberg.file_names import ICEBERG, METADATA_FOLDER
 from sparklake.metadata.iceberg.union.dropped import describe_dropped, files_of_winner
 from sparklake.metadata.iceberg.union.rows import RowTables, is_merged_by_files
 from sparklake.metadata.iceberg.union.snapshots import IcebergApart, commits_apart
@@ -21,12 +22,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, DEST, ThreeWayTrees
 from sparklake.verbs.iceberg.rows import IcebergRows
 from sparklake.verbs.iceberg.side_tables import SideTable, side_tables, union_signature, unmergeable
-from sparklake.verbs.tables.metadata_folders import (
-    MetadataFolder,
-    disputed_bases,
-    have_log,
-    read_records,
-)
+from sparklake.verbs.objects.owners import find_owner
+from sparklake.verbs.tables.format import Meets
+from sparklake.verbs.tables.metadata_folders import MetadataFolder, disputed_bases, read_metadata
 from sparklake.verbs.tables.unions import (
     ChangedTable,
     Pending,
@@ -34,20 +32,19 @@ from sparklake.verbs.tables.unions import (
     TableUnion,
     Taken,
     changed_values,
-    table_of,
 )
 
 
 def iceberg_union(
-    context: Context, sides: ThreeWayTrees, folder: bytes, resolution: Resolution
+    context: Context, sides: ThreeWayTrees, folder: bytes, resolution: Resolution, _meets: Meets
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
-    folders = _folders(context, sides, folder)
+    folders = [read_metadata(context, each, folder) for each in sides.trees]
     base, source, dest = (each.ids for each in folders)
     if source == dest:
         return None
     table = ChangedTable(table_of(folder), changed_values(folders), "Iceberg")
-    if have_log(context, sides, [table.folder]):
+    if _belongs_to_another(context, sides, table):
         return _by_keys(table, resolution.side(folder))
     if base != source and not sides.path_filter.holds(prefix_interval(table.folder)):
         return table.refused(
@@ -56,6 +53,14 @@ def iceberg_union(
     if base in (source, dest):
         return None
     return _united(context, sides, table, folders, resolution)
+
+
+def _belongs_to_another(context: Context, sides: ThreeWayTrees, table: ChangedTable) -> bool:
+    """Return whether source or dest has a table of another format in the folder."""
+    name = table.folder.decode(errors="replace")
+    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
+    owners = (find_owner(context, each, (), name) for each in trees)
+    return any(each and each.folder == name and each.kind is not ICEBERG for each in owners)
 
 
 def _by_keys(table: ChangedTable, winner: Strategy | None) -> TableUnion | None:
@@ -177,20 +182,12 @@ def find_iceberg_rows(
         InvalidInputError: The metadata cannot be compared.
     """
     metadata = folder.encode() + METADATA_FOLDER.encode()
-    folders = _folders(context, sides, metadata)
-    if not all(any(map(metadata_folder, each.records)) for each in folders[1:]):
+    folders = [read_metadata(context, each, metadata) for each in sides.trees]
+    if not all(any(map(ICEBERG.find_folder, each.records)) for each in folders[1:]):
         return None
     with refusing():
         over = _over_bases(context, sides, folders)
         return IcebergRows(context, sides, rows, _all_tables(over))
-
-
-def _folders(context: Context, sides: ThreeWayTrees, folder: bytes) -> list[MetadataFolder]:
-    namespace = context.info.storage_namespace
-    return [
-        MetadataFolder(folder, read_records(context, each, folder), namespace)
-        for each in sides.trees
-    ]
 
 
 def _taken(

@@ -30,10 +30,9 @@ from sparklake.verbs.iceberg.tree_table import (
     parse_table,
     read_checked,
 )
-from sparklake.verbs.iceberg.write import session_catalog
+from sparklake.verbs.iceberg.write import ICEBERG, session_catalog
 from sparklake.verbs.tables.diff_sides import FolderPair
-from sparklake.verbs.tables.formats import VERSION_AS_OF
-from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.format import VERSION_AS_OF
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import View, view_of
 
@@ -45,7 +44,9 @@ _VECTORS = "deletionVectors"
 _VERSION = 0
 
 
-def find_iceberg_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+def find_iceberg_view(
+    context: Context, table: TableVersion, options: Mapping[str, Any], _schema: object = None
+) -> View:
     """Find or write the view of a snapshot: its live files, with columns mapped by field id."""
     iceberg = open_iceberg(table, _version(options))
     if iceberg is None:

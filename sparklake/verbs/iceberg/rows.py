@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.entries import Entry
 from sparklake.layout import DATA_FOLDER
+from sparklake.metadata.formats import table_of
 from sparklake.metadata.iceberg.documents import Document, encode_document
 from sparklake.metadata.iceberg.edits import editable
 from sparklake.metadata.iceberg.entries import FileKey
@@ -31,7 +32,7 @@ from sparklake.verbs.iceberg.table_copy import copied_document, put_document
 from sparklake.verbs.iceberg.write import session_catalog
 from sparklake.verbs.tables.row_merges import MergedRows, merge_into
 from sparklake.verbs.tables.spark_writer import check_native
-from sparklake.verbs.tables.unions import United, table_of
+from sparklake.verbs.tables.unions import United
 from sparklake.verbs.tables.version import tree_table
 from sparklake.verbs.tables.written import file_entries, named_files
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from sparklake.errors import CorruptFileError, InvalidInputError, ObjectNotFoundError
 from sparklake.extras import missing_extras
 from sparklake.graveler.ids import MetaRangeId
+from sparklake.metadata.formats import table_of
 from sparklake.metadata.iceberg.documents import Document, decode_document
 from sparklake.metadata.iceberg.file_names import Location, current_metadata
 from sparklake.metadata.iceberg.union.continuation import IcebergSignature
@@ -26,7 +27,6 @@ from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.iceberg.table_copy import check_addresses
 from sparklake.verbs.iceberg.tree_table import file_name, read_metadata
 from sparklake.verbs.tables.metadata_folders import MetadataFolder
-from sparklake.verbs.tables.unions import table_of
 
 
 @contextmanager

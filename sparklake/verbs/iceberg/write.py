@@ -21,7 +21,6 @@ from sparklake.session import configure_iceberg
 from sparklake.stores.objects.addresses import spark_uri
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.once import Once
 from sparklake.verbs.iceberg.table_copy import (
     BaseMetadata,
     copied_document,
@@ -29,8 +28,7 @@ from sparklake.verbs.iceberg.table_copy import (
     new_names,
 )
 from sparklake.verbs.iceberg.tree_table import describing, find_metadata
-from sparklake.verbs.tables.edits import EditLocation, TableCopy, edit_table, write_rows
-from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.edits import EditLocation, TableCopy
 from sparklake.verbs.tables.spark_writer import check_native
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
@@ -39,41 +37,18 @@ from sparklake.verbs.tables.written import begun, named_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+ICEBERG = "iceberg"
+
 _TABLE_PROPERTY = re.compile(r"(write|read|commit|history)\.|format-version$")
 """Options that are properties of a new table. Others are for the writer."""
 
 
 class IcebergEdit(EditLocation):
-    """The name of a table copy in SQL, in a `catalog` of the session."""
+    """A table copy's name in SQL, in a `catalog` of the session."""
 
     __slots__ = ("catalog",)
 
     catalog: str
-
-
-def write_iceberg(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame with Iceberg, and stage the committed files.
-
-    After concurrent commits, the write is repeated on the new state.
-    """
-    return write_rows(context, rows, request, _copied)
-
-
-@contextmanager
-def edit_iceberg(
-    context: Context, branch: str, path: str, once: Once | None = None
-) -> Iterator[IcebergEdit]:
-    """Yield the name of a table copy for Iceberg to change, and stage the changes at the end.
-
-    A repeated edit with an idempotency key is discarded. After a concurrent commit to the table,
-    raises TableChangedError and stages nothing.
-    """
-    request = WriteRequest(branch, path, ICEBERG, WriteMode.OVERWRITE)
-    remedy = "write one with format 'iceberg', or import it"
-    with edit_table(context, request, once, _copied, remedy) as (copy, repeated):
-        name = IcebergEdit(copy.name)
-        name.catalog, name.repeated = copy.catalog, repeated
-        yield name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +59,13 @@ class _Copy(TableCopy):
     catalog: str
 
     @property
-    def name(self) -> str:
+    def sql_name(self) -> str:
         return f"{self.catalog}.`{self.write.id}`"
+
+    def edit_location(self) -> IcebergEdit:
+        name = IcebergEdit(self.sql_name)
+        name.catalog = self.catalog
+        return name
 
     def save(self, rows: DataFrame) -> None:
         from pyspark.sql.functions import col, lit
@@ -94,7 +74,7 @@ class _Copy(TableCopy):
         for name, value in self.request.options.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             (properties if _TABLE_PROPERTY.match(name) else options)[name] = text
-        writer = rows.writeTo(self.name).options(**options)
+        writer = rows.writeTo(self.sql_name).options(**options)
         columns = self.request.partition_by
         if self.base is None:
             writer = writer.using(ICEBERG)
@@ -135,7 +115,7 @@ class _Copy(TableCopy):
 
 
 @contextmanager
-def _copied(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
+def iceberg_copy(context: Context, request: WriteRequest, table: TableVersion) -> Iterator[_Copy]:
     check_namespace(context.store)
     check_native(context)
     catalog = session_catalog(context)

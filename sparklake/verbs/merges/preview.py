@@ -19,15 +19,10 @@ from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
+from sparklake.metadata import registry
 from sparklake.metadata.union.dropped import DroppedCommits
 from sparklake.rows.diffs import THREE_WAY_SCHEMA, ThreeWayRow, three_way_rows
-from sparklake.rows.merges import (
-    AddedFiles,
-    ConflictResult,
-    DeferredResult,
-    KeptResult,
-    PreviewResult,
-)
+from sparklake.rows.merges import ConflictResult, DeferredResult, KeptResult, PreviewResult
 from sparklake.rows.results import CacheResult, TaskResult, decode_results
 from sparklake.stores.cache.counts import TALLY
 from sparklake.strategies.resolution import Resolution
@@ -39,9 +34,7 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, naming_collected
 from sparklake.verbs.base.merge_bases import ThreeWayTrees, merge_base
 from sparklake.verbs.base.resolve import listed_commit
-from sparklake.verbs.delta.merge import find_delta_rows
 from sparklake.verbs.diffs.differences import Differences
-from sparklake.verbs.iceberg.merge import find_iceberg_rows
 from sparklake.verbs.merges.folder_rows import is_below
 from sparklake.verbs.merges.keep_both import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
@@ -59,7 +52,7 @@ from sparklake.verbs.merges.three_way import (
     refused_conflicts,
     without_expired_base,
 )
-from sparklake.verbs.tables.parquet_rows import find_parquet_rows
+from sparklake.verbs.tables.registry import PARQUET, get_format
 from sparklake.verbs.tables.row_merges import RowMergeCounts, open_row_merge
 from sparklake.verbs.tables.unions import (
     Settled,
@@ -158,13 +151,12 @@ def preview_merge(context: Context, source: str, dest: str, options: MergeOption
     additions = sorted(each.addition for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, additions)
     merging = plan_sides(context, trees)
-    logs = {folder for each in previews for folder in each.logs}
-    tables = {table for each in previews for table in each.tables}
-    added = AddedFiles()
-    for each in previews:
-        added.join(each.added_files)
-    pending = changed_tables(context, trees, resolution, logs, tables, added)
     attempts = Attempts(context, context.title("preview", f"{source} -> {dest}"))
+    for each in previews:
+        attempts.logs.update(each.logs)
+        attempts.tables.update(each.tables)
+        attempts.added.join(each.added_files)
+    pending = changed_tables(attempts, trees, resolution)
     find_many = MergedView(context, trees, resolution).find_many
     unions = [
         each.checked(find_many) if isinstance(each, Settled) else each
@@ -213,8 +205,8 @@ def merge_conflicts(context: Context, source: str, dest: str, path: str, rows: R
     sides = merge_sides(context, source, dest, MergeOptions()).trees
     folder = table_prefix(path)
     with naming_verb(f"cannot merge the rows of {path!r}"):
-        finders = (find_delta_rows, find_iceberg_rows, find_parquet_rows)
-        tables = (each(context, sides, folder, rows) for each in finders)
+        names = (*(each.name for each in registry.BUILT_IN), PARQUET)
+        tables = (get_format(each).find_rows(context, sides, folder, rows) for each in names)
         table = next((each for each in tables if each is not None), None)
         if table is None:
             raise InvalidInputError(

@@ -13,22 +13,21 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ranges import overlapping
 from sparklake.graveler.records import stored_record_id
-from sparklake.metadata.delta.file_names import LOG_FOLDER, is_log_file
+from sparklake.metadata import registry
 from sparklake.metadata.delta.table_files import is_hidden
-from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
 from sparklake.strategies.resolution import Resolution
 from sparklake.udfs.diffs import keys_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import DEST, SIDE_NAMES, SOURCE, ThreeWayTrees
 from sparklake.verbs.diffs.differences import streamed_keys
+from sparklake.verbs.objects.owners import find_owner
 from sparklake.verbs.tables.metadata_folders import records_in
 from sparklake.verbs.tables.unions import ChangedTable, Refused, StoredValues, Taken, stored_values
 
 MAX_TAKEN = 100_000
 """The maximum number of changed files of a table that a strategy takes as a whole."""
 
-_PLAIN, _DELTA, _ICEBERG = "plain files", "Delta", "Iceberg"
-_LOG = LOG_FOLDER.encode()
+_PLAIN = "plain files"
 _SHOWN = 3
 _CHUNK = 1_000
 
@@ -122,7 +121,8 @@ class _ReplacedTable:
     def _is_visible(self, key: bytes, place: int) -> bool:
         name = key[len(self.table) :]
         selected = place == DEST or key in self.sides.path_filter
-        return selected and (name.startswith(_LOG) or not is_hidden(name))
+        is_metadata = name.startswith(tuple(registry.folder_names()))
+        return selected and (is_metadata or not is_hidden(name))
 
     def _matters(self, stored: StoredValues) -> bool:
         """Return whether the sides differ, or both removed a file, which means its rows."""
@@ -142,13 +142,8 @@ def _has_files(context: Context, tree: MetaRangeId, table: bytes) -> bool:
 
 def _table_format(context: Context, tree: MetaRangeId, table: bytes) -> str:
     """Return the format that metadata gives a folder. A log has precedence over UniForm's files."""
-    ranges = context.trees.get(tree).ranges
-    for kind, name in ((_DELTA, _LOG), (_ICEBERG, METADATA_FOLDER.encode())):
-        folder = table + name
-        inside = overlapping(ranges, prefix_interval(folder))
-        keys = (key for key, _ in records_in(context, inside, folder))
-        if kind == _DELTA and any(is_log_file(_name(key, folder)) for key in keys):
-            return kind
-        if kind == _ICEBERG and any(metadata_folder(key) == folder for key in keys):
-            return kind
-    return _PLAIN
+    folder = table.decode(errors="replace")
+    owner = find_owner(context, context.trees.get(tree).ranges, (), folder)
+    if owner is None or owner.folder != folder or owner.kind not in registry.BUILT_IN:
+        return _PLAIN
+    return owner.format

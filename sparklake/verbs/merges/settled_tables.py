@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
-from sparklake.rows.merges import AddedFiles
 from sparklake.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
-from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.merges.folder_rows import plain_tables
 from sparklake.verbs.merges.table_unions import table_unions
@@ -27,18 +25,12 @@ from sparklake.verbs.tables.unions import (
 
 
 def changed_tables(
-    context: Context,
-    sides: ThreeWayTrees,
-    resolution: Resolution,
-    logs: Iterable[bytes],
-    tables: Collection[bytes],
-    added: AddedFiles,
+    attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution
 ) -> list[TableUnion]:
-    """Return the unions of all tables, from what the merge's tasks observed."""
-    return [
-        *table_unions(context, sides, resolution, logs),
-        *plain_tables(context, sides, resolution, tables, added),
-    ]
+    """Return the unions of all tables that the merge's tasks observed."""
+    merge = attempts.context, sides, resolution
+    plain = plain_tables(*merge, attempts.tables, attempts.added)
+    return [*table_unions(*merge, attempts.logs), *plain]
 
 
 def tables_by_rows(unions: Iterable[TableUnion]) -> list[bytes]:
@@ -62,7 +54,7 @@ def settled(
 
 
 def union_counts(unions: Iterable[Settled | Refused]) -> Counter[str]:
-    """Return the corrections of the counts of a merge by keys, possibly negative."""
+    """Return corrections to the counts of a merge by keys, possibly negative."""
     counts: Counter[str] = Counter()
     for each in unions:
         if isinstance(each, Refused):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sparklake.graveler.algebra.changes import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.keys import common, key_folders, prefix_interval
+from sparklake.graveler.keys import common, prefix_interval
 from sparklake.graveler.planning.plan import OpenPiece, Plan, SideStream, part_of, settle
 from sparklake.graveler.planning.segments import Segment, segments_apart
 from sparklake.rows.merges import AddedFiles
@@ -23,7 +23,6 @@ from sparklake.verbs.base.read import find_in_tree
 from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.objects.owners import find_owner
 from sparklake.verbs.tables.file_schemas import ColumnTypes, differing_types, find_file_types
-from sparklake.verbs.tables.metadata_folders import have_log
 from sparklake.verbs.tables.unions import ChangedTable, Refused
 
 MAX_TABLES = 100
@@ -176,7 +175,5 @@ def _file_types(context: Context, tree: MetaRangeId, key: bytes) -> ColumnTypes 
 def has_metadata(context: Context, sides: ThreeWayTrees, folder: bytes) -> bool:
     """Return whether the table has a log or other metadata that controls its schema."""
     name = folder.decode(errors="replace")
-    return have_log(context, sides, key_folders(folder)) or any(
-        find_owner(context, context.trees.get(each).ranges, (), name)
-        for each in (sides.source, sides.dest)
-    )
+    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
+    return any(find_owner(context, each, (), name) for each in trees)

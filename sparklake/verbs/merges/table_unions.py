@@ -7,22 +7,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sparklake.errors import MissingFileError
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, common, key_folders, prefix_interval, successor
+from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
-from sparklake.metadata.delta.file_names import LOG_FOLDER, MAX_TABLES, too_many_tables
-from sparklake.metadata.iceberg.file_names import METADATA_FOLDER, metadata_folder
-from sparklake.strategies.resolution import Resolution, is_iceberg
+from sparklake.metadata import registry
+from sparklake.metadata.delta.file_names import MAX_TABLES, too_many_tables
+from sparklake.metadata.formats import table_of
+from sparklake.strategies.resolution import Resolution
+from sparklake.udfs.observed_changes import metadata_batch
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import ThreeWayTrees
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.delta.merge import delta_union
-from sparklake.verbs.iceberg.merge import iceberg_union
+from sparklake.verbs.diffs.differences import streamed_keys
 from sparklake.verbs.merges.replaced_tables import replaced_table
 from sparklake.verbs.tables.metadata_folders import records_in
-from sparklake.verbs.tables.unions import TableUnion, table_of
-
-_FOLDERS = (LOG_FOLDER.encode(), METADATA_FOLDER.encode())
+from sparklake.verbs.tables.registry import get_format
+from sparklake.verbs.tables.unions import TableUnion
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def _places_of_logs(source: MovedRanges, dest: MovedRanges) -> Iterator[tuple[Ra
                 yield from (
                     (each, log)
                     for folder in {*key_folders(each.min_key), *key_folders(each.max_key)}
-                    for name in _FOLDERS
+                    for name in registry.folder_names()
                     if not common(hull, prefix_interval(log := folder + name)).is_empty
                     and other.meets(prefix_interval(folder))
                 )
@@ -88,10 +90,9 @@ def table_unions(
         tables = sorted({*map(table_of, folders)})
         replaced = {each: replaced_table(context, sides, each, resolution) for each in tables}
         unions = (
-            iceberg_union(context, sides, folder, resolution)
-            if is_iceberg(folder)
-            else delta_union(context, sides, folder, resolution, meets)
+            unite(context, sides, folder, resolution, meets)
             for folder in folders
+            if (unite := get_format(registry.format_of(folder).name).unite) is not None
             if replaced[table_of(folder)] is None
         )
         return [each for each in (*replaced.values(), *unions) if each is not None]
@@ -108,13 +109,32 @@ def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
     for folder in {
         each for part in sides.path_filter.intervals for each in key_folders(part.start)
     }:
-        for log in (folder + name for name in _FOLDERS):
+        for log in (folder + name for name in registry.folder_names()):
             part = prefix_interval(log)
             if any(_has_metadata(context, overlapping(ranges, part), log) for ranges in trees):
                 yield log
 
 
 def _has_metadata(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    """Return whether ranges have a log, or metadata of Iceberg, in a folder."""
-    keys = (key for key, _ in records_in(context, ranges, folder))
-    return any(not is_iceberg(folder) or metadata_folder(key) == folder for key in keys)
+    """Return whether ranges have metadata of a table in a folder."""
+    find_folder = registry.format_of(folder).find_folder
+    return any(find_folder(key) == folder for key, _ in records_in(context, ranges, folder))
+
+
+def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) -> set[bytes]:
+    """Return the metadata folders that only grow, with possibly fewer keys in the second tree.
+
+    Ranges are read only where both trees have some. If one tree alone has ranges in a stretch, a
+    log that the other tree shares extends beyond the stretch, so an edge of it is a key of the log.
+    """
+    old_tree, new_tree = (context.trees.get(each).ranges for each in (before, after))
+    plan = plan_diff(old_tree, new_tree)
+    both = [each for each in plan.stretches if all(side.ranges for side in each.sides)]
+    read = streamed_keys(context, Plan(tuple(both)), metadata_batch, "logs")
+    lone = [old.ranges for old, new in (each.sides for each in plan.stretches) if not new.ranges]
+    edges = (key for each in lone for key in (each[0].min_key, each[-1].max_key))
+    folders = {*read, *filter(None, map(registry.find_folder, edges))}
+    folders = {each for each in folders if registry.format_of(each).grows}
+    if len(folders) > MAX_TABLES:
+        raise too_many_tables()
+    return folders

@@ -32,14 +32,13 @@ from sparklake.verbs.base.merge_bases import ThreeWayTrees, best_common_ancestor
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import apply_layers
-from sparklake.verbs.delta.changed_logs import logs_losing_keys
-from sparklake.verbs.delta.overlaps import row_overlaps
 from sparklake.verbs.history.origins import WalkLimits, last_changes
 from sparklake.verbs.merges.folder_rows import is_below
 from sparklake.verbs.merges.keep_both import places, with_records
+from sparklake.verbs.merges.overlaps import row_overlaps
 from sparklake.verbs.merges.replaced_folders import files_in, replaced_folders
 from sparklake.verbs.merges.settled_tables import changed_tables, settled, tables_by_rows
-from sparklake.verbs.merges.table_unions import table_unions
+from sparklake.verbs.merges.table_unions import logs_losing_keys, table_unions
 from sparklake.verbs.tables.unions import (
     Pending,
     Refused,
@@ -118,8 +117,7 @@ def _merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     attempts.logs |= outcome.logs
     attempts.added.join(outcome.added)
     add_tables(attempts.tables, outcome.tables)
-    observed = attempts.logs, attempts.tables, attempts.added
-    pending = changed_tables(context, sides, resolution, *observed)
+    pending = changed_tables(attempts, sides, resolution)
     leave_deferred(outcome, tables_by_rows(pending))
     unions = _settled(attempts, sides, outcome, pending)
     tree = attempts.finish(plan, outcome, sides.dest)
@@ -204,11 +202,9 @@ def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolutio
     return _with_tables(attempts, sides, context.trees.get(sides.source), tables)
 
 
-def _losing_logs(
-    context: Context, sides: ThreeWayTrees, resolution: Resolution
-) -> frozenset[bytes]:
+def _losing_logs(context: Context, sides: ThreeWayTrees, resolution: Resolution) -> set[bytes]:
     if not (sides.logs_grow and resolution.unite_tables):
-        return frozenset()
+        return set()
     return logs_losing_keys(context, sides.base, sides.source)
 
 

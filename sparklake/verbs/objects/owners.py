@@ -14,8 +14,9 @@ from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import SideStream, rows_in
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import Ranges
-from sparklake.metadata.delta.file_names import LOG_FOLDER
+from sparklake.metadata import registry
 from sparklake.metadata.delta.table_files import is_hidden
+from sparklake.metadata.formats import MetadataFiles
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.objects.list import Folder, list_level
 
@@ -29,40 +30,16 @@ _WARNED: set[tuple[str, str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class TableMetadata:
-    """The metadata of a table format: its folder and identifying files.
-
-    `pattern` matches the names of such files, directly in the folder. Without one, every file in
-    the folder is metadata. `prefixes` are the names to try first.
-    """
-
-    name: str
-    folder: str
-    pattern: str = ""
-    prefixes: tuple[str, ...] = ("",)
-
-
-DELTA = "Delta"
-FORMATS = (
-    # First: a Delta table may have Iceberg's metadata, too.
-    TableMetadata(DELTA, LOG_FOLDER, r"^[0-9]{20}\.(json|checkpoint\.)"),
-    # Catalogs number the files, 00000-ID.metadata.json, so they sort before the manifests. Without
-    # a catalog they are v1.metadata.json, after all manifests.
-    TableMetadata(
-        "Iceberg", "metadata/", r"^version-hint\.text$|\.metadata\.json(\.gz)?$", ("v", "")
-    ),
-    TableMetadata("Hudi", ".hoodie/"),
-    TableMetadata("Lance", "_versions/"),
-)
-
-
-@dataclass(frozen=True, slots=True)
 class OwningTable:
     """A table with metadata. `metadata` is the path of an identifying file."""
 
-    format: str
+    kind: MetadataFiles
     folder: str
     metadata: str
+
+    @property
+    def format(self) -> str:
+        return self.kind.name
 
     @property
     def metadata_folder(self) -> bytes:
@@ -80,7 +57,7 @@ def find_owner(
     places = {
         prefix_interval(key_prefix(above + each.folder)): (above, each)
         for above in _folders(folder)
-        for each in FORMATS
+        for each in registry.all_formats()
     }
     holders = set(context.open_ranges.holding(base, list(places)))
     for side in staged:
@@ -90,7 +67,7 @@ def find_owner(
         above, table_format = places[interval]
         mark = _find_mark(context, base, staged, above, table_format)
         if mark is not None:
-            return OwningTable(table_format.name, above, mark)
+            return OwningTable(table_format, above, mark)
     return None
 
 
@@ -143,7 +120,8 @@ def _warn_once(context: Context, state: BranchState, name: str, table: OwningTab
 
 
 def mark_prefixes(folder: str) -> list[bytes]:
-    return [key_prefix(above + each.folder) for above in _folders(folder) for each in FORMATS]
+    formats = registry.all_formats()
+    return [key_prefix(above + each.folder) for above in _folders(folder) for each in formats]
 
 
 def _folders(folder: str) -> Iterator[str]:
@@ -158,7 +136,7 @@ def _find_mark(
     base: Ranges,
     staged: Sequence[SideStream],
     above: str,
-    table_format: TableMetadata,
+    table_format: MetadataFiles,
 ) -> str | None:
     folder = above + table_format.folder
     for prefix in table_format.prefixes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.once import Once, digest_of, once_scope
 from sparklake.verbs.base.resolve import get_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
+from sparklake.verbs.tables.registry import get_format
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.write import (
     check_owner,
@@ -30,6 +31,7 @@ from sparklake.verbs.tables.write import (
     removals,
     stage_write,
     staged_rows,
+    write_files,
 )
 from sparklake.verbs.tables.write_request import RESULT, TableWrite, WriteMode, WriteRequest
 
@@ -43,11 +45,15 @@ _STAGED = "_staged/"
 
 
 class EditLocation(str):
-    """The name of a table copy to edit. `repeated` reports whether the edit was already staged."""
+    """The name of a table copy to edit, and that in statements.
 
-    __slots__ = ("repeated",)
+    `repeated` reports whether the edit was already staged.
+    """
+
+    __slots__ = ("repeated", "sql_name")
 
     repeated: bool
+    sql_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,14 @@ class TableCopy(ABC):
     @abstractmethod
     def stage(self) -> TableWrite:
         """Stage the commits to the copy."""
+
+    @property
+    @abstractmethod
+    def sql_name(self) -> str:
+        """The name of the copy in statements."""
+
+    def edit_location(self) -> EditLocation:
+        return EditLocation(self.location)
 
     @property
     def location(self) -> str:
@@ -112,53 +126,78 @@ class TableCopy(ABC):
         )
 
 
-Copy = TypeVar("Copy", bound=TableCopy)
-Copied = Callable[[Context, WriteRequest, TableVersion], AbstractContextManager[Copy]]
-"""A function that yields a copy of a table for a write."""
+Copied = Callable[..., AbstractContextManager[TableCopy]]
+"""A function that yields a copy of a TableVersion for a WriteRequest."""
 
 
 @contextmanager
 def edit_table(
-    context: Context, request: WriteRequest, once: Once | None, copied: Copied[Copy], remedy: str
-) -> Iterator[tuple[Copy, bool]]:
-    """Yield a copy to edit and then stage, and whether the edit is repeated, and so discarded."""
-    edited = partial(_edited, request=request, copied=copied, remedy=remedy)
+    context: Context,
+    branch: str,
+    path: str,
+    table_format: str,
+    once: str | Once | None = None,
+    table: TableVersion | None = None,
+    **settings: bool,
+) -> Iterator[Any]:
+    """Yield a table copy to edit and then stage. A repeated edit is discarded.
+
+    After a concurrent commit to the table, raises TableChangedError and stages nothing. `table` is
+    its current version, if known, and `settings` are for the format's copy.
+    """
+    request = WriteRequest(branch, path, table_format, WriteMode.OVERWRITE)
+    edited = partial(_edited, request=request, table=table, settings=settings)
     if once is None:
-        with edited(context, repeated=False) as copy:
-            yield copy, False
+        with edited(context, repeated=False) as location:
+            yield location
         return
-    digest = digest_of(f"edit_{request.format}", request.branch, once, {"path": request.path})
+    once = Once.of(once)
+    digest = digest_of(f"edit_{table_format}", branch, once, {"path": path})
     with once_scope(context, once, digest, RESULT) as scope:
         repeated = scope.earlier is not None
-        with edited(context if repeated else scope.context, repeated=repeated) as copy:
-            yield copy, repeated
+        with edited(context if repeated else scope.context, repeated=repeated) as location:
+            yield location
         if not repeated:
-            scope.finish(RESULT.encode(TableWrite(request.path)))
+            scope.finish(RESULT.encode(TableWrite(path)))
 
 
 @contextmanager
 def _edited(
-    context: Context, *, request: WriteRequest, copied: Copied[Copy], remedy: str, repeated: bool
-) -> Iterator[Copy]:
-    table = open_table_to_write(context, request)
-    with copied(context, request, table) as copy:
+    context: Context,
+    *,
+    request: WriteRequest,
+    table: TableVersion | None,
+    settings: Mapping[str, bool],
+    repeated: bool,
+) -> Iterator[EditLocation]:
+    table, table_format = open_table_to_write(context, request, table), get_format(request.format)
+    assert table_format.copied is not None
+    with table_format.copied(context, request, table, **settings) as copy:
         if copy.is_new:
             raise InvalidInputError(
-                f"{request.branch!r} has no {request.format.capitalize()} table at "
-                f"{request.path!r}: {remedy}"
+                f"{request.branch!r} has no {table_format.title} table at {request.path!r}: write "
+                f"one with format {request.format!r}, or import it"
             )
-        yield copy
+        location = copy.edit_location()
+        location.repeated, location.sql_name = repeated, copy.sql_name
+        yield location
         if not repeated:
             copy.stage()
 
 
-def write_rows(
-    context: Context, rows: DataFrame, request: WriteRequest, copied: Copied[Copy]
+def write_table(
+    context: Context, rows: DataFrame, request: WriteRequest, table: TableVersion | None = None
 ) -> TableWrite:
-    """Write a DataFrame to a copy, and stage it; repeat it on the new state after changes."""
+    """Write a DataFrame. In a table with metadata, it is repeated on the new state after changes.
+
+    `table` is the current version of the table, if known.
+    """
+    copied = get_format(request.format).copied
+    if copied is None:
+        return write_files(context, rows, request, table)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         try:
-            table = open_table_to_write(context, request)
+            table = open_table_to_write(context, request, table)
             if not may_write(request, table):
                 break
             check_owner(request, table)
@@ -169,6 +208,7 @@ def write_rows(
         except TableChangedError:
             if attempt == MAX_ATTEMPTS:
                 raise
+            table = None
     return TableWrite(request.path)
 
 

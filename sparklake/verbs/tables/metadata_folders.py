@@ -12,7 +12,6 @@ from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ranges import RangeInfo, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import read_together
-from sparklake.metadata.delta.file_names import LOG_FOLDER
 from sparklake.rows.objects import ObjectInfo, object_info
 from sparklake.verbs.base.commit_graph import Walk
 from sparklake.verbs.base.content import read_body
@@ -39,16 +38,10 @@ class MetadataFolder:
         return read_body(self.file(key), "the log")
 
 
-def have_log(context: Context, sides: ThreeWayTrees, folders: Iterable[bytes]) -> bool:
-    """Return whether source or dest has a Delta log in one of the folders."""
-    logs = [prefix_interval(each + LOG_FOLDER.encode()) for each in folders]
-    trees = (context.trees.get(each).ranges for each in (sides.source, sides.dest))
-    return any(context.open_ranges.holding(each, logs) for each in trees)
-
-
-def read_records(context: Context, tree: MetaRangeId, folder: bytes) -> dict[bytes, bytes]:
+def read_metadata(context: Context, tree: MetaRangeId, folder: bytes) -> MetadataFolder:
     ranges = overlapping(context.trees.get(tree).ranges, prefix_interval(folder))
-    return dict(records_in(context, ranges, folder))
+    records = dict(records_in(context, ranges, folder))
+    return MetadataFolder(folder, records, context.info.storage_namespace)
 
 
 def records_in(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> Iterator[Record]:
@@ -67,11 +60,8 @@ def disputed_bases(
     """
     if len(sides.bases) < 2:
         return []
-    trees, namespace = base_trees(context, sides), context.info.storage_namespace
-    folders = [
-        MetadataFolder(base.folder, read_records(context, each, base.folder), namespace)
-        for each in trees
-    ]
+    trees = base_trees(context, sides)
+    folders = [read_metadata(context, each, base.folder) for each in trees]
     if any(each.ids == base.ids for each in folders):
         return []
     return [*zip(trees, folders, strict=True)]

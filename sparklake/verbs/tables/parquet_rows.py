@@ -24,11 +24,10 @@ from sparklake.strategies.row_strategy import Rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.merge_bases import BASE, ThreeWayTrees
 from sparklake.verbs.tables.diff_sides import FolderPair
-from sparklake.verbs.tables.formats import has_log
+from sparklake.verbs.tables.foreign import check_no_metadata
 from sparklake.verbs.tables.metadata_folders import base_trees
-from sparklake.verbs.tables.other_formats import check_no_other, is_iceberg
-from sparklake.verbs.tables.parquet_view import PARQUET
 from sparklake.verbs.tables.read import read_table
+from sparklake.verbs.tables.registry import PARQUET, found_format
 from sparklake.verbs.tables.row_merges import MergedRows
 from sparklake.verbs.tables.spark_writer import save_rows
 from sparklake.verbs.tables.unions import ChangedTable, StoredValues, United, stored_values
@@ -60,8 +59,8 @@ def find_parquet_rows(
     if not sides.path_filter.parts(prefix_interval(folder.encode())):
         return None
     versions = _pair(context, sides.trees, folder, (_SOURCE, _DEST)).tables()
-    # The metadata decides which files of a Delta or Iceberg table are valid.
-    if any(has_log(each) or is_iceberg(each.other, folder) for each in versions):
+    # Metadata decides which files are valid.
+    if any(found_format(each) != PARQUET for each in versions):
         return None
     if not _changes(context, sides.trees, folder, (_SOURCE, _DEST)).every:
         return None
@@ -83,7 +82,7 @@ def find_parquet_rows(
     has_union = not (is_disputed or source.every & dest.every)
     table = ParquetRows(context, trees, folder, rows, source=source, dest=dest, has_union=has_union)
     for version in versions:
-        check_no_other(version.other, folder, version.ref)
+        check_no_metadata(version)
     if not sides.path_filter.holds(prefix_interval(folder.encode())):
         raise InvalidInputError(
             f"the selected paths include only a part of the table {folder!r}: select its folder, "

@@ -16,6 +16,7 @@ from sparklake.metadata.delta.table_files import hashes, plain_files, repeated
 from sparklake.metadata.delta.view_log import TableShape
 from sparklake.stores.objects.addresses import spark_uris
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.registry import PARQUET
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import View, view_of, write_view
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-PARQUET = "parquet"
 MERGE_SCHEMA = "mergeSchema"
 
 _VERSION = 1

@@ -16,21 +16,16 @@ from sparklake.session import quoted
 from sparklake.stores.objects.addresses import spark_uri, spark_uris
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.snapshot import kept_object
-from sparklake.verbs.tables.formats import VERSION_AS_OF, check_no_log, has_log
-from sparklake.verbs.tables.other_formats import (
-    ICEBERG,
-    check_no_other,
-    check_supported,
-    is_iceberg,
-)
-from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
+from sparklake.verbs.tables.foreign import check_no_metadata
+from sparklake.verbs.tables.parquet_view import no_data_file
+from sparklake.verbs.tables.registry import PARQUET, found_format, get_format
 from sparklake.verbs.tables.version import TableVersion, open_table
-from sparklake.verbs.tables.view import View
-from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from sparklake.verbs.tables.format import TableFormat
 
 _RECURSIVE = "recursivefilelookup"
 
@@ -46,21 +41,18 @@ def read_tables(
     if len(tables) == 1:
         return read_table(context, tables[0], table_format, options, schema)
     for each in tables:
-        name = table_format or found_format(each)
-        if name in context.table_formats:
+        if _format(each, table_format).has_metadata:
+            name = table_format or found_format(each)
             raise InvalidInputError(
                 f"{name.title()} tables are read one by one: load {each.path!r} alone, and combine "
                 "the rows with unionByName"
             )
-    table_format = table_format or PARQUET
-    check_supported(table_format)
-    for each in tables:
-        check_plain(context, each, _find_file(context, each))
+        check_plain(each, _find_file(context, each))
     # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.spark_sources import missing_client
 
     with missing_client():
-        return _read_files(context, tables, table_format, options, schema)
+        return _read_files(context, tables, table_format or PARQUET, options, schema)
 
 
 def read_table(
@@ -85,37 +77,34 @@ def read_table(
         missing_client,
     )
 
-    table_format, has_metadata = _checked_format(context, table, table_format)
-    file = None if has_metadata else _find_file(context, table)
-    if not has_metadata:
-        check_plain(context, table, file)
+    how = _format(table, table_format)
+    file = None if how.has_metadata else _find_file(context, table)
+    if not how.has_metadata:
+        check_plain(table, file)
     elif schema is not None:
         raise InvalidInputError(
-            f"{table.path!r} is a {table_format.title()} table at {table.ref!r}, whose metadata "
+            f"{table.path!r} is a {how.title} table at {table.ref!r}, whose metadata "
             "has the schema: read it without .schema(...), and select columns"
         )
     spark, view = context.runners.session(), None
-    if has_metadata:
-        rows = _read_by_own_reader(context, table, table_format, options)
+    if how.has_metadata:
+        rows = _read_by_own_reader(context, table, how, options)
         if rows is not None:
             return rows
         check_delta(spark)
     with missing_client():
-        if has_metadata or (file is None and table_format == PARQUET and has_delta(spark)):
-            view = _view(context, table, table_format, options, schema)
+        if how.has_metadata or (file is None and how.name == PARQUET and has_delta(spark)):
+            view = how.find_view(context, table, options, schema)
         if view is None:
-            return _read_files(context, [table], table_format, options, schema)
-        # A view is one version, and the options of a Parquet table are applied in its schema.
-        delta_options = options.items() if table_format == DELTA else ()
-        own = {name: each for name, each in delta_options if name.lower() != VERSION_AS_OF.lower()}
-        rows = load_delta(spark, view.uri, own)
+            return _read_files(context, [table], how.name, options, schema)
+        rows = load_delta(spark, view.uri, view.options)
         # Spark Connect checks nothing before the schema is requested.
         _ = rows.schema
         return rows
 
 
 def _read_by_own_reader(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context, table: TableVersion, how: TableFormat, options: Mapping[str, Any]
 ) -> DataFrame | None:
     """Use the format's own reader; None if it has none, or the session lacks its jar.
 
@@ -124,11 +113,10 @@ def _read_by_own_reader(
     # Lazy import: it loads Spark.
     from sparklake.frames.tables.spark_sources import has_delta
 
-    read = context.table_formats[table_format]().read
-    if read is None:
+    if how.read is None:
         return None
     try:
-        rows = read(context, table, options)
+        rows = how.read(context, table, options)
         # Spark Connect checks nothing before the schema is requested.
         _ = rows.schema
         return rows
@@ -143,14 +131,14 @@ def _read_by_own_reader(
 def view_table(
     context: Context, table: TableVersion, table_format: str | None, options: Mapping[str, Any]
 ) -> str:
-    table_format, has_metadata = _checked_format(context, table, table_format)
-    if not has_metadata and table_format != PARQUET:
+    how = _format(table, table_format)
+    if not (how.has_metadata or how.name == PARQUET):
         raise InvalidInputError(
-            f"a view needs the format parquet, delta or iceberg, not {table_format}"
+            f"a view needs the format parquet, delta or iceberg, not {how.name}"
         )
-    if not has_metadata:
-        check_plain(context, table)
-    view = _view(context, table, table_format, options)
+    if not how.has_metadata:
+        check_plain(table)
+    view = how.find_view(context, table, options, None)
     if view is None:
         raise InvalidInputError(
             f"{table.path!r} at {table.ref!r} cannot be shown as a Delta table: it has column "
@@ -172,32 +160,8 @@ def is_only_in_catalog(context: Context, ref: str, name: str) -> bool:
     return context.runners.session().catalog.tableExists(quoted(name))
 
 
-def found_format(table: TableVersion) -> str:
-    """Return the format that the metadata shows, or Parquet."""
-    if has_log(table):
-        return DELTA
-    return ICEBERG if is_iceberg(table.other, table.folder) else PARQUET
-
-
-def _checked_format(context: Context, table: TableVersion, name: str | None) -> tuple[str, bool]:
-    """Return the name of a format, and whether it has metadata that lists the files."""
-    name = name or found_format(table)
-    if name.lower() in context.table_formats:
-        return name.lower(), True
-    check_supported(name)
-    return name, False
-
-
-def _view(
-    context: Context,
-    table: TableVersion,
-    table_format: str,
-    options: Mapping[str, Any],
-    schema: StructType | None = None,
-) -> View | None:
-    if table_format in context.table_formats:
-        return context.table_formats[table_format]().find_view(context, table, options)
-    return find_parquet_view(context, table, options, schema)
+def _format(table: TableVersion, name: str | None) -> TableFormat:
+    return get_format(found_format(table) if name is None else name)
 
 
 def _find_file(context: Context, table: TableVersion) -> ObjectInfo | None:
@@ -209,18 +173,11 @@ def _find_file(context: Context, table: TableVersion) -> ObjectInfo | None:
     return None
 
 
-def check_plain(context: Context, table: TableVersion, file: ObjectInfo | None = None) -> None:
-    """Reject an empty path, a part of a Delta table, and other formats."""
+def check_plain(table: TableVersion, file: ObjectInfo | None = None) -> None:
+    """Reject an empty path, and tables with metadata or parts of them."""
     if file is None and not table.has_objects:
         raise no_data_file(table)
-    check_no_other(table.other, table.path, table.ref)
-    check_no_log(table)
-    parts = table.path.strip("/").split("/")
-    above = parts if file is None else parts[:-1]
-    while above and "=" in above[-1]:
-        above = above[:-1]
-    if above and above != parts:
-        check_no_log(open_table(context, table.ref, "/".join(above)))
+    check_no_metadata(table, is_file=file is not None)
 
 
 def _read_files(

@@ -6,20 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.frames.tables.table_sides import TableSide
+from sparklake.metadata import registry
 from sparklake.session import job_description
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
-from sparklake.verbs.tables.diff_sides import FolderPair, folder_sides
-from sparklake.verbs.tables.formats import check_no_log
-from sparklake.verbs.tables.other_formats import check_no_other, check_supported
-from sparklake.verbs.tables.parquet_view import PARQUET
-from sparklake.verbs.tables.read import found_format
+from sparklake.verbs.tables.diff_sides import FolderPair
+from sparklake.verbs.tables.registry import PARQUET, found_format, get_format
 from sparklake.verbs.tables.spark_places import handled_uri
 from sparklake.verbs.tables.version import table_prefix
 
@@ -29,15 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.frames.tables.row_diff import SchemaChange
+    from sparklake.verbs.tables.format import TableFormat
 
 
-class ComparedFormat(str, Enum):
-    """A table format with comparable rows. Its files contain the schema."""
-
-    PARQUET = "parquet"
-    ORC = "orc"
-    DELTA = "delta"
-    ICEBERG = "iceberg"
+_PLAIN = (PARQUET, "orc")
+"""Formats whose files contain the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,7 @@ def diff_table(
     left, right = _sides(compared, kind, options)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
-    spark, how = context.runners.session(), (kind.value, options)
+    spark, how = context.runners.session(), (kind.name, options)
     # Lazy import: it loads Spark.
     from sparklake.frames.tables import diff_sides as side_files
     from sparklake.frames.tables import row_diff
@@ -153,13 +145,15 @@ def diff_table(
     )
 
 
-def _format(name: str) -> ComparedFormat:
-    if name.lower() != ComparedFormat.ICEBERG.value:
-        check_supported(name)
-    return parse_choice(ComparedFormat, name, f"rows of {name!r} cannot be compared: choose")
+def _format(name: str) -> TableFormat:
+    table_format = get_format(name)
+    if table_format.has_metadata or table_format.name in _PLAIN:
+        return table_format
+    names = ", ".join((*_PLAIN, *(each.name.lower() for each in registry.BUILT_IN)))
+    raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {names}")
 
 
-def _detect_format(compared: FolderPair) -> ComparedFormat:
+def _detect_format(compared: FolderPair) -> TableFormat:
     formats = {found_format(each) for each in compared.tables() if each.has_objects}
     if len(formats) > 1:
         refs = " and ".join(map(repr, compared.refs))
@@ -167,25 +161,21 @@ def _detect_format(compared: FolderPair) -> ComparedFormat:
             f"{compared.folder!r} is a {' and a '.join(map(str.title, sorted(formats)))} table at "
             f"{refs}: to compare the files of both, export them and compare the copies"
         )
-    return ComparedFormat(next(iter(formats), PARQUET))
+    return get_format(next(iter(formats), PARQUET))
 
 
 def _sides(
-    compared: FolderPair, kind: ComparedFormat, options: Mapping[str, Any]
+    compared: FolderPair, kind: TableFormat, options: Mapping[str, Any]
 ) -> tuple[TableSide, TableSide]:
-    if kind.value not in compared.context.table_formats:
-        for table in compared.tables():
-            check_no_other(table.other, compared.folder, table.ref)
-            check_no_log(table)
-        return folder_sides(compared)
-    if options:
-        raise InvalidInputError(
-            f"{kind.value.title()} tables accept no options, but {sorted(options)} were given"
-        )
-    from sparklake.frames.tables.spark_sources import check_delta
+    if kind.has_metadata:
+        if options:
+            raise InvalidInputError(
+                f"{kind.title} tables accept no options, but {sorted(options)} were given"
+            )
+        from sparklake.frames.tables.spark_sources import check_delta
 
-    check_delta(compared.context.runners.session())
-    return compared.context.table_formats[kind.value]().sides(compared)
+        check_delta(compared.context.runners.session())
+    return kind.sides(compared)
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import MissingDependencyError
-from sparklake.verbs.tables.scan import plan_scan
-from sparklake.verbs.tables.stream_reads import head_id, plan_new_files
+from sparklake.verbs.tables.stream_reads import head_id, plan_new_files, plan_scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import TableChangedError
@@ -21,13 +19,11 @@ from sparklake.metadata.delta.table_files import SKIPPED
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit, kept_commit
 from sparklake.verbs.diffs.differences import diff_of_plan
-from sparklake.verbs.tables.parquet_view import PARQUET
-from sparklake.verbs.tables.read import check_plain, found_format
-from sparklake.verbs.tables.scan import parquet_file, plan_scan
-from sparklake.verbs.tables.version import TableVersion, table_prefix, tree_table
+from sparklake.verbs.tables.registry import found_format, get_format
+from sparklake.verbs.tables.version import TableVersion, open_table, table_prefix, tree_table
 
 if TYPE_CHECKING:
-    from sparklake.frames.tables.parquet_scan import ScanFile
+    from sparklake.frames.tables.parquet_scan import Scan, ScanFile
 
 AGAIN = "start a new query, with a new checkpoint and from_ref, where to continue"
 
@@ -35,6 +31,12 @@ AGAIN = "start a new query, with a new checkpoint and from_ref, where to continu
 def head_id(context: Context, ref: str) -> str:
     """Return the commit id of a ref, without staged changes."""
     return get_commit(context, ref).id
+
+
+def plan_scan(context: Context, ref: str, path: str) -> Scan:
+    """Plan a read of a table: its columns and files, for Python data sources."""
+    table = open_table(context, ref, path)
+    return get_format(found_format(table)).scan(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +133,12 @@ def _change(context: Context, commit: Commit, path: str, *, skips: bool) -> Tabl
     )
 
 
-def _new_files(context: Context, change: TableChange) -> Iterator[ScanFile]:
+def _new_files(context: Context, change: TableChange) -> Iterable[ScanFile]:
     if not change.before.has_objects:
-        yield from plan_scan(context, change.after.ref, change.after.path).files
-        return
+        return plan_scan(context, change.after.ref, change.after.path).files
     name = found_format(change.after)
     if name != found_format(change.before):
         raise TableChangedError(
             f"{change.what} replaces the table with one of another format: {AGAIN}"
         )
-    if name != PARQUET:
-        yield from context.table_formats[name]().new_files(change)
-        return
-    if change.after.has_objects:
-        check_plain(context, change.after)
-    if change.altered:
-        change.reject(f"changes or removes {len(change.altered)} files")
-    else:
-        yield from _parquet_files(change.after, change.added)
-
-
-def _parquet_files(table: TableVersion, names: Sequence[str]) -> Iterator[ScanFile]:
-    objects: pa.Table = table.snapshot.lookup([f"{table.folder}{each}" for each in names])
-    addresses, sizes = objects["address"].to_pylist(), objects["size"].to_pylist()
-    return map(partial(parquet_file, table), names, addresses, sizes)
+    return get_format(name).new_files(change)

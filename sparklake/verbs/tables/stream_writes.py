@@ -16,10 +16,10 @@ from sparklake.layout import DATA_FOLDER
 from sparklake.uri import SCHEME
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.history.log import CLOCKS_DIFFER, LogOptions, log
-from sparklake.verbs.tables.other_formats import ICEBERG
+from sparklake.verbs.tables.registry import get_format
 from sparklake.verbs.tables.version import open_table, table_prefix
 from sparklake.verbs.tables.write import check_owner, open_table_to_write
-from sparklake.verbs.tables.write_request import DELTA, write_request
+from sparklake.verbs.tables.write_request import write_request
 from sparklake.verbs.tables.written import run_prefix
 
 if TYPE_CHECKING:
@@ -118,10 +118,12 @@ def _checked(rows: DataFrame, write: StreamWrite) -> StreamWrite:
             "write_stream needs a DataFrame of spark.readStream or lake.read_stream: write other "
             "rows with branch.write or lake.write"
         )
-    if write.format.lower() == ICEBERG:
+    table_format = get_format(write.format)
+    if table_format.stream_options is None:
         raise InvalidInputError(
-            "tables of the format Iceberg cannot be written by write_stream: call branch.write "
-            "with format='iceberg' and `once` in a function for foreachBatch"
+            f"tables of the format {table_format.title} cannot be written by write_stream: call "
+            f"branch.write with format={table_format.name!r} and `once` in a function for "
+            "foreachBatch"
         )
     if write.output_mode.lower() not in _MODES:
         raise InvalidInputError(
@@ -184,12 +186,10 @@ class EpochWriter:
             _consume(rows)
             return
         once = f"{epoch.key}/write"
-        if not self._is_fresh and self._is_staged(context, branch.name, once):
+        if not self._is_fresh and self._is_staged(context, branch.name, once, epoch):
             _consume(rows)
         else:
-            options = dict(write.options)
-            if write.format == DELTA:
-                options |= {"txnAppId": f"sparklake/{epoch.query}", "txnVersion": epoch.number}
+            options = {**write.options, **self._own_options(epoch)}
             result = branch.write(
                 rows,
                 write.path,
@@ -211,11 +211,16 @@ class EpochWriter:
                 once=f"{epoch.key}/commit",
             )
 
-    def _is_staged(self, context: Context, branch: str, once: str) -> bool:
-        """Return whether the write took effect, or Delta decides it."""
+    def _own_options(self, epoch: Epoch) -> Mapping[str, Any]:
+        """Return the options by which a format skips a repeated epoch, if any."""
+        options = get_format(self.write.format).stream_options
+        return options(epoch.query, epoch.number) if options else {}
+
+    def _is_staged(self, context: Context, branch: str, once: str, epoch: Epoch) -> bool:
+        """Return whether the write took effect, False if the format decides it."""
         if context.refs.once_keys.find(once) is not None:
             return True
-        if self.write.format == DELTA:
+        if self._own_options(epoch):
             return False
         place = f"{DATA_FOLDER}{run_prefix(once)}"
         batches = open_table(context, branch, self.write.path).objects.batches()

@@ -75,10 +75,6 @@ class Correction(NamedTuple):
     by_keys: bytes | None
     end: bytes | None
 
-    @property
-    def record(self) -> Record:
-        return tombstone(self.key) if self.end is None else (self.key, self.end)
-
 
 @dataclass(frozen=True, slots=True)
 class ChangedTable:
@@ -107,7 +103,7 @@ class ChangedTable:
         return Taken(table=self, corrections=corrections, winner=winner, drops=drops)
 
     def refused(self, reason: object, *, by_one_side: bool = False) -> Refused:
-        """Return the conflict, on the most severe changes of source or of one side."""
+        """Return the conflict, with the most severe changes in source or one side."""
         subject = f"{self.kind} table" if self.kind else "the rows of"
         why = f"{subject} {self.name!r} cannot be merged: {reason}"
         changes = [
@@ -259,7 +255,7 @@ class RowCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A union of files that depends on a `check` of rows, and on a merge of rows.
+    """A file union that depends on a `check` of rows, and on a row merge.
 
     The merge replaces a refused union, or one in which both sides have a key.
     """
@@ -304,15 +300,14 @@ class Pending:
 TableUnion: TypeAlias = Settled | Refused | Pending
 
 
-def table_of(folder: bytes) -> bytes:
-    """Return the table folder of a metadata folder."""
-    return folder[: folder.rfind(b"/", 0, -1) + 1]
-
-
 def union_records(context: Context, unions: Iterable[Settled]) -> list[Record]:
     """Write the new objects, and return their records and the corrections of a merge by keys."""
     objects = Objects(context.info.storage_namespace)
-    records = [correction.record for each in unions for correction in each.corrections]
+    records = [
+        tombstone(key) if end is None else (key, end)
+        for each in unions
+        for key, _, _, end in each.corrections
+    ]
     for each in unions:
         records += each.records
         if not isinstance(each, United):

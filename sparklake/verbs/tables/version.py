@@ -17,7 +17,7 @@ from sparklake.verbs.base.read import listing_of_plan
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.base.staging import StagedLayers
-from sparklake.verbs.objects.owners import DELTA, OwningTable, find_owner, mark_prefixes
+from sparklake.verbs.objects.owners import OwningTable, find_owner, mark_prefixes
 
 
 def table_prefix(path: str) -> str:
@@ -37,11 +37,6 @@ class TableVersion:
     objects: Rows[ObjectInfo]
     snapshot: Snapshot
     owner: OwningTable | None = None
-
-    @property
-    def other(self) -> OwningTable | None:
-        """The table of a format other than Delta and Parquet that has the path, if any."""
-        return None if self.owner is None or self.owner.format == DELTA else self.owner
 
     @property
     def folder(self) -> str:

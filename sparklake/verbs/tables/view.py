@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class View:
     store: ObjectStore
     id: str
     version: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options to load it with."""
 
     @property
     def uri(self) -> str:

@@ -23,12 +23,11 @@ from sparklake.verbs.base.resolve import get_branch, open_branch
 from sparklake.verbs.base.runner import restarts, with_branch_queue
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.file_schemas import differing_types, find_file_types
-from sparklake.verbs.tables.formats import log_files
-from sparklake.verbs.tables.other_formats import check_no_other
-from sparklake.verbs.tables.parquet_view import PARQUET
+from sparklake.verbs.tables.foreign import check_no_owner
+from sparklake.verbs.tables.registry import PARQUET, found_format
 from sparklake.verbs.tables.spark_writer import save_rows
 from sparklake.verbs.tables.version import TableVersion, open_table
-from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, written_files
 
 if TYPE_CHECKING:
@@ -41,9 +40,11 @@ _SHOWN = 5
 """The number of columns or partitions in a message."""
 
 
-def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame below `data/` and stage its files as one run, or nothing."""
-    table = open_table_to_write(context, request)
+def write_files(
+    context: Context, rows: DataFrame, request: WriteRequest, table: TableVersion | None = None
+) -> TableWrite:
+    """Write plain files below `data/`, and stage them as one run, or nothing."""
+    table = open_table_to_write(context, request, table)
     if not may_write(request, table):
         return TableWrite(request.path)
     rows = _typed_rows(rows, request, table)
@@ -63,9 +64,11 @@ def stage_files(
     return with_branch_queue(context, request.branch, lambda: _land(context, request, write, files))
 
 
-def open_table_to_write(context: Context, request: WriteRequest) -> TableVersion:
+def open_table_to_write(
+    context: Context, request: WriteRequest, table: TableVersion | None = None
+) -> TableVersion:
     open_branch(context, request.branch, Action.STAGE)
-    return open_table(context, request.branch, request.path)
+    return table or open_table(context, request.branch, request.path)
 
 
 def may_write(request: WriteRequest, table: TableVersion) -> bool:
@@ -92,10 +95,10 @@ def check_fits(
         _check_typed(schema(), request)
     if not request.mode.adds:
         return
-    if next(log_files(table), None) is not None:
+    if (name := found_format(table)) != PARQUET:
         raise InvalidInputError(
-            f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with the "
-            "format 'delta', or overwrite all of it"
+            f"{request.folder!r} is a {name.title()} table on {request.branch!r}: write to it with "
+            f"the format {name!r}, or overwrite all of it"
         )
     file = _find_file(table)
     if file is None:
@@ -183,13 +186,14 @@ def _check_schema(
 def check_owner(request: WriteRequest, table: TableVersion) -> None:
     """Reject a write into a table with metadata, unless it writes or replaces all of the table.
 
-    An append of another format to a Delta table itself is rejected later.
+    An append of another format to a table that may contain others is rejected later.
     """
     owner = table.owner
-    is_whole = owner is not None and owner.folder == request.folder
-    replaces = request.mode is WriteMode.OVERWRITE
-    if not (is_whole and owner and (replaces or owner.format.lower() in (DELTA, request.format))):
-        check_no_other(owner, request.path, request.branch)
+    if owner is not None and owner.folder == request.folder:
+        replaces = request.mode is WriteMode.OVERWRITE
+        if replaces or owner.kind.nests or owner.format.lower() == request.format:
+            return
+    check_no_owner(owner, request.path, request.branch)
 
 
 def _find_file(table: TableVersion) -> ObjectInfo | None:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.choices import parse_choice
 from sparklake.errors import InvalidInputError
+from sparklake.metadata import registry
 from sparklake.verbs.base.once import ResultCodec
-from sparklake.verbs.tables.other_formats import ICEBERG, check_supported
+from sparklake.verbs.tables.foreign import check_supported
 from sparklake.verbs.tables.version import table_prefix
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-DELTA = "delta"
 
 _OVERWRITES = "partitionoverwritemode"
 _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
@@ -105,12 +104,13 @@ def write_request(
     if isinstance(partition_by, str):
         partition_by = (partition_by,)
     write_mode, name = _mode(mode), table_format.lower()
-    has_metadata = name in (DELTA, ICEBERG)
+    has_metadata = registry.find_format(name) is not None
     if write_mode is WriteMode.OVERWRITE_PARTITIONS and not partition_by and not has_metadata:
         raise InvalidInputError(
             "overwrite-partitions needs partition columns: set partition_by, or use overwrite"
         )
-    if write_mode is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
+    may_be_dynamic = write_mode is WriteMode.OVERWRITE and (partition_by or has_metadata)
+    if may_be_dynamic and _is_dynamic(rows, options):
         write_mode = WriteMode.OVERWRITE_PARTITIONS
     return WriteRequest(
         branch,
@@ -129,12 +129,8 @@ def _mode(mode: str) -> WriteMode:
     return parse_choice(WriteMode, name, f"{mode!r} is not a write mode: choose one of")
 
 
-def _is_dynamic(
-    rows: DataFrame, options: Mapping[str, Any], partition_by: Sequence[str], name: str
-) -> bool:
+def _is_dynamic(rows: DataFrame, options: Mapping[str, Any]) -> bool:
     """Return whether Spark would overwrite only the partitions of the new rows."""
-    if not partition_by and name not in (DELTA, ICEBERG):
-        return False
     values = {key.lower(): str(value) for key, value in options.items()}
     if "replacewhere" in values:
         return False

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparklake.metadata.delta.file_names import (
-    commit_key,
-    commit_name,
-    commit_version,
-    log_folder,
-    log_listing,
-    table_name,
-)
+from sparklake.metadata.delta.file_names import DELTA, commit_name, commit_version, log_listing
 from sparklake.metadata.delta.paths import file_keys
+from sparklake.metadata.formats import table_of
 from sparklake.strategies.choosing import parse_resolution
 
 
@@ -28,13 +22,11 @@ from sparklake.strategies.choosing import parse_resolution
     ],
 )
 def test_the_log_folder_of_a_key_is_found(key: bytes, folder: bytes | None) -> None:
-    assert log_folder(key) == folder
+    assert DELTA.find_folder(key) == folder
 
 
-def test_table_names_and_commit_keys_are_derived() -> None:
-    assert (table_name(b"a/b/_delta_log/"), table_name(b"_delta_log/")) == ("a/b", "/")
-    folder = b"t/_delta_log/"
-    assert commit_key(folder, 12) == folder + commit_name(12).encode()
+def test_table_folders_and_versions_are_derived() -> None:
+    assert (table_of(b"a/b/_delta_log/"), table_of(b"_delta_log/")) == (b"a/b/", b"")
     assert commit_version(commit_name(12)) == 12
     assert commit_version("00000000000000000012.crc") is None
 

@@ -22,9 +22,9 @@ from sparklake.errors import (
 from sparklake.metadata.delta.file_names import files_of_version, log_listing
 from sparklake.metadata.delta.rewrite import to_addresses
 from sparklake.testing.folders import memory_folder
+from sparklake.verbs.delta.checkpoint_files import log_files
 from sparklake.verbs.delta.table_copy import placed_files
 from sparklake.verbs.delta.tree_log import TreeLog
-from sparklake.verbs.tables.formats import log_files
 from sparklake.verbs.tables.version import open_table
 from tests.support.delta_desks import WINNERS, names, refused
 from tests.support.table_pairs import Pair, parted, repository

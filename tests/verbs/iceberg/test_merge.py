@@ -16,7 +16,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from campaigns.iceberg.branch_tables import TABLE, BranchTable
 from sparklake import Branch, Repository
 from sparklake.errors import MergeConflictError
-from sparklake.metadata.iceberg.file_names import metadata_folder
+from sparklake.metadata.iceberg.file_names import ICEBERG
 from sparklake.testing.lakes import memory_lake
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def check_names(table: BranchTable, ref: str) -> None:
     """Verify that metadata has no file of the other side, and that the view can be planned."""
     paths = {each.path for each in table.repo.objects(ref, f"{TABLE}/metadata/")}
     current = f"{TABLE}/metadata/{table.metadata_name(ref)}"
-    versions = [each for each in paths if metadata_folder(each.encode())]
+    versions = [each for each in paths if ICEBERG.find_folder(each.encode())]
     assert current in versions
     assert table.repo.view(ref, TABLE, "iceberg")
 

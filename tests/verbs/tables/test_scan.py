@@ -19,7 +19,7 @@ from sparklake.frames.tables import parquet_scan as scans
 from sparklake.metadata.delta.vectors import new_vectors
 from sparklake.metadata.vectors.bitmaps import positions
 from sparklake.testing.lakes import memory_lake
-from sparklake.verbs.tables.scan import plan_scan
+from sparklake.verbs.tables.stream_reads import plan_scan
 
 TABLE = "tables/t"
 

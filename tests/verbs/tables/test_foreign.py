@@ -207,10 +207,10 @@ def test_a_removed_mark_refuses_nothing(
         main.delete(f"t/{mark}")
     else:
         stage_sizes(main, {f"t/{mark}": None})
-    assert open_table(repo._context, "main", "t/new").other is None
-    assert open_table(repo._context, "main@", "t/new").other is not None
+    assert open_table(repo._context, "main", "t/new").owner is None
+    assert open_table(repo._context, "main@", "t/new").owner is not None
     put(repo, f"t/{mark}")
-    assert open_table(repo._context, "main", "t/new").other is not None
+    assert open_table(repo._context, "main", "t/new").owner is not None
 
 
 def test_a_clean_table_costs_a_few_lookups(ranged: Repository) -> None:
@@ -224,7 +224,7 @@ def test_a_clean_table_costs_a_few_lookups(ranged: Repository) -> None:
     caches.current().trees.keep(tree)
     context = replace(ranged._context, caches=caches)
     with recorded_reads() as names:
-        assert open_table(context, "main", "a/e/t").other is None
+        assert open_table(context, "main", "a/e/t").owner is None
     # All objects are in folders of `a/` that come in a row, so its own metadata would lie
     # in front of all ranges or behind them. That leaves the two that go on from one folder to the
     # next, before `a/e/t/` and behind it.
@@ -247,5 +247,5 @@ def test_the_check_adds_no_statement(lake: Lake, is_dirty: bool) -> None:
         with counted_trips() as bare:
             open_snapshot(context, "main", b"a/b/t/", readable=True)
         with counted_trips() as checked:
-            assert open_table(context, "main", "a/b/t").other is None
+            assert open_table(context, "main", "a/b/t").owner is None
     assert len(bare) == len(checked) > 0
