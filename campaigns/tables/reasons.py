@@ -31,6 +31,7 @@ REASONS = {
         "(source|dest)'s table (has a lower|lacks the feature)",
     ),
     "dest has some of source's changes of settings, in another order": ("in a different order",),
+    "rows rewritten after a column was dropped": ("rewrote rows without the column",),
     "both sides changed a property": ("both sides changed the property",),
     "rows that a constraint of the other side excludes": ("constraint",),
     FORMAT: (
