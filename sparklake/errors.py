@@ -309,15 +309,23 @@ class ReplacementError(SparklakeError, kind="replacement", exit_code=4):
     `added`, `changed` and `removed` count the changes that it makes if it replaces them.
     """
 
-    def __init__(self, reason: str, added: int = 0, changed: int = 0, removed: int = 0) -> None:
-        super().__init__(
-            f"nothing was imported: {reason}. Pass --replace (in Python replace=True) to replace "
-            f"everything there ({added:,} added, {changed:,} changed, {removed:,} removed), "
-            "exclude paths, or import under another prefix"
-        )
+    def __init__(self, message: str, added: int = 0, changed: int = 0, removed: int = 0) -> None:
+        super().__init__(message)
         self.added = added
         self.changed = changed
         self.removed = removed
+
+    @classmethod
+    def of(cls, reason: str, added: int, changed: int, removed: int) -> ReplacementError:
+        """Return the error for a reason."""
+        return cls(
+            f"nothing was imported: {reason}. Pass --replace (in Python replace=True) to replace "
+            f"everything there ({added:,} added, {changed:,} changed, {removed:,} removed), "
+            "exclude paths, or import under another prefix",
+            added,
+            changed,
+            removed,
+        )
 
 
 class NewerDumpError(SparklakeError, kind="newer_dump", exit_code=4):

@@ -460,7 +460,7 @@ class _ImportMoves:
             )
         else:
             reason = f"the prefix is empty, and {self.branch!r} has other objects"
-        raise ReplacementError(
+        raise ReplacementError.of(
             reason,
             added=changes.counts.added,
             changed=changes.counts.changed,
