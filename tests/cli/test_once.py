@@ -102,7 +102,7 @@ def test_nothing_to_do_is_fine_if_only_a_needed_change_is_wanted(
     made = said(*command, "--if-needed")
     assert run(*command).code == 4
     assert made["changed"] is True
-    assert said(*command, "--if-needed") == {**made, "changed": False}
+    assert said(*command, "--if-needed") == {**made, "added": 0, "changed": False}
     assert said("cherry-pick", main, dev, "--if-needed") == []
     assert run("cherry-pick", main, dev).code == 4
     assert said("log", main)[0]["message"] == made["message"]

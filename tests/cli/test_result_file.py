@@ -49,7 +49,7 @@ def test_a_listing_is_a_list(scene: Scene, file: Path, output: str) -> None:
     assert content(file) == said("ls", "-r", scene.uri("main"))
     ok("--output", output, "branch", "list", scene.uri(), "--result-file", str(file))
     assert content(file) == said("branch", "list", scene.uri())
-    ok("--output", output, "ls", scene.uri("main", "none/"), "--result-file", str(file))
+    ok("--output", output, "tag", "list", scene.uri(), "--result-file", str(file))
     assert content(file) == []
 
 
