@@ -246,14 +246,14 @@ def _of_object(
     """Return the source with its options and target; a single object becomes a row."""
     single = find_object(source)
     if single is None:
-        within = prefix_interval(options.folder.encode())
+        within = prefix_interval(object_key(options.folder) if options.folder else b"")
         return source, options, _Target(within, options.folder or "/", not options.folder)
     name, size, address = single
     folder, separator, last = options.prefix.rpartition("/")
     rows = pa.table({"path": [last or name], "size": [size], "address": [address]})
     options = replace(options, prefix=folder + separator, exclude=())
     path = options.folder + (last or name)
-    key = path.encode()
+    key = object_key(path)
     return rows, options, _Target(Interval(key, successor(key)), path)
 
 
@@ -261,8 +261,6 @@ def _of_object(
 
 
 def _task_settings(context: Context, options: ImportOptions) -> ImportTaskSettings:
-    if options.folder:
-        object_key(options.folder)
     skips = _checked(OnError, options.on_error, "on_error") is OnError.SKIP
     errors_to = None if options.errors_to is None else _checked_place(context, options.errors_to)
     exclude = check_exclusions(options.exclude)
