@@ -22,7 +22,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     RefNotFoundError,
 )
-from sparklake.verbs.tables import write
+from sparklake.verbs.tables import version, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +71,8 @@ def test_a_write_lists_the_table_once_and_again_where_it_removes_files(
         paths.append(path)
         return open_table(context, ref, path)
 
-    monkeypatch.setattr(write, "open_table", counted)
+    for module in (version, write):
+        monkeypatch.setattr(module, "open_table", counted)
     main.write(frame.coalesce(1), TABLE, mode=mode)
     assert paths == [TABLE] * listings
 
