@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from sparklake.config import CacheSettings
 from sparklake.engine import threads
 from sparklake.engine.base import Body
 from sparklake.engine.choice import Runners
+from sparklake.graveler.ports import Content
 from sparklake.stores.cache.cached_store import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store
@@ -59,14 +60,13 @@ def lake_of(refs: MemoryRefStore, folder: Path, max_bytes: int | None = None) ->
 def table_reads() -> Iterator[list[str]]:
     """Note which tables a bucket is asked for."""
     names: list[str] = []
-    get = S3Store.get
+    get_many = S3Store.get_many
 
-    def noting(store: S3Store, key: str) -> bytes:
-        if key.startswith("_lakefs/"):
-            names.append(key)
-        return get(store, key)
+    def noting(store: S3Store, keys: Sequence[str]) -> Iterator[Content]:
+        names.extend(key for key in keys if key.startswith("_lakefs/"))
+        return get_many(store, keys)
 
-    with mock.patch.object(S3Store, "get", noting):
+    with mock.patch.object(S3Store, "get_many", noting):
         yield names
 
 
