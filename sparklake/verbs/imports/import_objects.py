@@ -182,6 +182,7 @@ def _import_objects(
         branch=branch,
         imported=imported,
         target=target,
+        is_table=opened.is_table,
         update=ImportUpdate(options.folder, opened.place, options.replace, settings.exclude),
         if_needed=options.if_needed,
         signature=signature,
@@ -368,6 +369,7 @@ class _ImportMoves:
     branch: str
     imported: Ranges
     target: _Target
+    is_table: bool
     update: ImportUpdate
     if_needed: bool
     signature: Signature
@@ -448,7 +450,10 @@ class _ImportMoves:
         """Reject changes of objects from elsewhere, unless the import replaces them."""
         changes = self.changes
         differs = bool(base) and (changes.counts.total or changes.retained)
-        if self.update.replaces or not (changes.others or (self.target.is_branch and differs)):
+        is_mixed = self.is_table and changes.retained
+        if self.update.replaces or not (
+            changes.others or is_mixed or (self.target.is_branch and differs)
+        ):
             return
         if changes.others:
             more = ", ..." if changes.others > len(changes.first_others) else ""
@@ -456,6 +461,9 @@ class _ImportMoves:
                 f"it would change {count_of(changes.others, 'object')} that this source did not "
                 f"bring: {', '.join(map(repr, changes.first_others))}{more}"
             )
+        elif is_mixed:
+            more = count_of(changes.retained, "object")
+            reason = f"{self.target.name!r} has {more} that this table lacks"
         else:
             reason = f"the prefix is empty, and {self.branch!r} has other objects"
         raise ReplacementError.of(

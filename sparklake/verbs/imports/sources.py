@@ -50,6 +50,8 @@ class OpenSource:
     read: Read
     records: int | None = 0
     place: str | None = None
+    is_table: bool = False
+    """Whether it is an Iceberg table, whose folder must contain no other metadata."""
 
     def runner(self, context: Context, branch: str) -> Runner:
         if self.records is None:
@@ -101,7 +103,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         table = find_table(context, str(source))
         if table is not None:
             place, rows = table
-            return OpenSource(name, rows, iter, rows.num_rows, place)
+            return OpenSource(name, rows, iter, rows.num_rows, place, is_table=True)
     if isinstance(source, str | Path):
         root = check_apart(context.info, str(source))
         with given_place(root):

@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from sparklake import Repository
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, ReplacementError
 from tests.spark.iceberg.conftest import CATALOG
 from tests.spark.iceberg.test_writes import TABLE, check_same, rows_of
 
@@ -48,7 +48,10 @@ def test_a_round_trip(
     outside = rows_of(spark.read.format("iceberg").load(orders.metadata_location))
     assert outside == sorted([*(each for each in rows if each[0]), (9, "k9")], key=repr)
     assert check_same(repo, spark) == rows
-    main.import_objects(orders.metadata_location, TABLE)
+    with pytest.raises(ReplacementError, match="that this table lacks"):
+        main.import_objects(orders.metadata_location, TABLE)
+    assert check_same(repo, spark) == rows
+    main.import_objects(orders.metadata_location, TABLE, replace=True)
     assert check_same(repo, spark) == outside
 
 
