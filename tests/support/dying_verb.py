@@ -30,7 +30,7 @@ def carry_out(lake: Lake, order: Order) -> None:
     elif order["verb"] == "write":
         write(repository, branch.name, order["path"], order["files"], WriteMode.OVERWRITE)
     elif order["verb"] == "import":
-        branch.import_objects(order["source"], "imported/")
+        branch.import_objects(order["source"], "imported/", replace=True)
     else:
         repository.merge(order["source"], order["branch"], order["strategy"])
 

@@ -201,10 +201,10 @@ def test_an_import_is_made_or_not(
         if branch.head == old:
             assert died
             assert contents(repository, branch.name) == {**BASE, "imported/gone": b"gone"}
-            branch.import_objects(str(source), "imported/")
+            branch.import_objects(str(source), "imported/", replace=True)
         else:
             with pytest.raises(NoChangesError):
-                branch.import_objects(str(source), "imported/")
+                branch.import_objects(str(source), "imported/", replace=True)
         assert branch.head.parents == (old.id,)
         assert contents(repository, branch.name) == {**BASE, **imported}
         assert lines(repository, branch, "import") == 1
