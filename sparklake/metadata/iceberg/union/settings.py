@@ -268,15 +268,10 @@ def _used(document: Document, commit: IcebergCommit) -> set[int]:
 
 
 def _dropped_before(base: Document, side: Document) -> set[int]:
-    """Return the ids of a side's columns that base had, and dropped."""
-    present, known = dict(numbered(current_schema(base))), definitions(base)
-    return {
-        number
-        for number, column in numbered(current_schema(side))
-        if number not in present
-        and number <= base.get("last-column-id", 0)
-        and (number not in known or column in known[number])
-    }
+    """Return the ids of a side's columns that base had in an earlier schema."""
+    present = dict(numbered(current_schema(base)))
+    columns = {number for number, _ in numbered(current_schema(side))}
+    return (columns & definitions(base).keys()) - present.keys()
 
 
 def _rewrites_without(
