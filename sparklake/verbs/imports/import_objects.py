@@ -448,27 +448,28 @@ class _ImportMoves:
 
     def _check_replacement(self, base: Ranges) -> None:
         """Reject changes of objects from elsewhere, unless the import replaces them."""
+        reason = None if self.update.replaces else self._obstacle(base)
+        if reason is not None:
+            changes = self.changes
+            raise ReplacementError.of(
+                reason,
+                added=changes.counts.added,
+                changed=changes.counts.changed,
+                removed=changes.counts.removed + changes.retained,
+            )
+
+    def _obstacle(self, base: Ranges) -> str | None:
+        """Return why the import may only replace what is there, if so."""
         changes = self.changes
-        differs = bool(base) and (changes.counts.total or changes.retained)
-        is_mixed = self.is_table and changes.retained
-        if self.update.replaces or not (
-            changes.others or is_mixed or (self.target.is_branch and differs)
-        ):
-            return
         if changes.others:
             more = ", ..." if changes.others > len(changes.first_others) else ""
-            reason = (
+            return (
                 f"it would change {count_of(changes.others, 'object')} that this source did not "
                 f"bring: {', '.join(map(repr, changes.first_others))}{more}"
             )
-        elif is_mixed:
-            more = count_of(changes.retained, "object")
-            reason = f"{self.target.name!r} has {more} that this table lacks"
-        else:
-            reason = f"the prefix is empty, and {self.branch!r} has other objects"
-        raise ReplacementError.of(
-            reason,
-            added=changes.counts.added,
-            changed=changes.counts.changed,
-            removed=changes.counts.removed + changes.retained,
-        )
+        if self.is_table and changes.retained:
+            count = count_of(changes.retained, "object")
+            return f"{self.target.name!r} has {count} that this table lacks"
+        if self.target.is_branch and base and (changes.counts.total or changes.retained):
+            return f"the prefix is empty, and {self.branch!r} has other objects"
+        return None
