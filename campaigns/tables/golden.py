@@ -96,7 +96,7 @@ def _rows_or_error(read: Callable[[], DataFrame]) -> Counter[str] | str:
     """Return the rows as texts, or the first line of an error."""
     try:
         return Counter(map(repr, read().collect()))
-    except Exception as error:  # noqa: BLE001  (the outcome)
+    except Exception as error:  # noqa: BLE001  (any error is an outcome)
         return f"{type(error).__name__} {str(error).strip().splitlines()[0]:.{_SHOWN}}"
 
 

@@ -41,7 +41,7 @@ for _name, _test in vars(test_fs).items():
         globals()[_name] = _test
 
 
-class Handler(FSSpecHandler):  # type: ignore[misc]
+class Handler(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
     """A handler that creates folders with an object in them."""
 
     def create_dir(self, path: str, recursive: bool) -> None:

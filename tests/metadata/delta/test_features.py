@@ -166,6 +166,8 @@ def test_rewritten_rows_never_replace_those_with_a_dropped_column() -> None:
         united(*picked, UnionSignature(TIME, "tests"))
     with pytest.raises(UnmergeableTableError, match="source rewrote rows without the column 'b'"):
         row_settings(*picked)
+    with pytest.raises(UnmergeableTableError, match="dest rewrote rows without the column 'b'"):
+        row_settings(picked[0], picked[2], picked[1])
     appended = [side(MAPPED, drop), side(MAPPED, drop, NEW), side(MAPPED)]
     assert united(*appended, UnionSignature(TIME, "tests")).commits
     # Files from before the divergence lack a column that dest added since then.
